@@ -1,0 +1,40 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a refusal is told: what, where, found, wanted, what to do."""
+
+from __future__ import annotations
+
+from typing import Dict, Iterable, List, Union
+
+Problem = Dict[str, str]
+
+
+def problem(what: str, where: str = "", found: str = "", wanted: str = "", do: str = "") -> Problem:
+    """Return one refusal as plain data; only `what` is required."""
+    return {"what": what, "where": where, "found": found, "wanted": wanted, "do": do}
+
+
+def render(item: Problem) -> str:
+    """Return one refusal as one line of text, empty parts left out."""
+    text = item["what"]
+    if item.get("where"):
+        text = "%s: %s" % (item["where"], text)
+    details = ["%s %s" % (name, item[name]) for name in ("found", "wanted") if item.get(name)]
+    if details:
+        text += " (%s)" % "; ".join(details)
+    if item.get("do"):
+        text += ". %s" % item["do"]
+    return text
+
+
+def render_all(items: Iterable[Problem]) -> str:
+    """Return several refusals as text, one a line."""
+    return "\n".join(render(item) for item in items)
+
+
+class LdaptuneError(Exception):
+    """A refusal or failure that carries its problems; `str()` gives the text."""
+
+    def __init__(self, problems: Union[Problem, List[Problem]]) -> None:
+        self.problems: List[Problem] = [problems] if isinstance(problems, dict) else list(problems)
+        super().__init__(render_all(self.problems))

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, List, Union
+from typing import Any, Dict, Iterable, List, Union
 
 Problem = Dict[str, str]
 
@@ -38,3 +38,26 @@ class LdaptuneError(Exception):
     def __init__(self, problems: Union[Problem, List[Problem]]) -> None:
         self.problems: List[Problem] = [problems] if isinstance(problems, dict) else list(problems)
         super().__init__(render_all(self.problems))
+
+
+def collect_problems(results: Iterable[Dict[str, Any]]) -> List[Problem]:
+    """Return the problems carried by registered module results, in order and each once.
+
+    A result of a module that broke (it carries `exception` or raw output and no
+    problems) counts as a problem, or a crash would pass as "nothing is wrong".
+    """
+    found: List[Problem] = []
+    for result in results:
+        problems = list(result.get("problems") or [])
+        broke = any(name in result for name in ("exception", "module_stderr", "module_stdout"))
+        if not problems and (broke or result.get("failed")):
+            lines = [line for line in str(result.get("module_stderr") or "").splitlines() if line.strip()]
+            problems = [
+                problem(
+                    "a check broke instead of answering",
+                    found=str(result.get("msg", "")) + (": " + lines[-1] if lines else ""),
+                    do="Run again with -vvv and report this as a fault of ldaptune.",
+                )
+            ]
+        found.extend(item for item in problems if item not in found)
+    return found

@@ -1,0 +1,15 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The types a lever's value can have, in one place to import from."""
+
+from __future__ import annotations
+
+from .cpuset import CpuSet
+from .scalars import Boolean, Integer, Size, Text
+from .slapd_values import Checkpoint, Flags, LogFile, LogLevel
+from .value_type import Surprise, ValueRefused, ValueType, found_text
+
+__all__ = [
+    "Boolean", "Checkpoint", "CpuSet", "Flags", "Integer", "LogFile", "LogLevel", "Size", "Surprise", "Text",
+    "ValueRefused", "ValueType", "found_text",
+]

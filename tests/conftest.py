@@ -1,0 +1,106 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fixtures of all tests: private slapds on loopback, and modules run in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from ldaptune.lab.slapd import LabSlapd
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def checkout():
+    """The root of the checkout."""
+    return CHECKOUT
+
+
+@pytest.fixture
+def short_dir():
+    """A directory that slapd's own account can enter and whose name leaves room for a socket path."""
+    path = Path(tempfile.mkdtemp(prefix="ldt-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _labs():
+    """Yield a maker of lab slapds (same keywords as LabSlapd, started unless start=False); destroy them all after."""
+    top = Path(tempfile.mkdtemp(prefix="ldt-"))
+    top.chmod(0o755)
+    made = []
+
+    def make(start=True, **keywords):
+        lab = LabSlapd(top / str(len(made)), **keywords)
+        made.append(lab)
+        lab.build()
+        return lab.start() if start else lab
+
+    try:
+        yield make
+    finally:
+        for lab in made:
+            lab.destroy()
+        shutil.rmtree(top, ignore_errors=True)
+
+
+@pytest.fixture
+def make_slapd():
+    """Make any number of odd slapds: make_slapd(log_level="none", threads=4, extra_ldif=[...], start=False, ...)."""
+    with _labs() as make:
+        yield make
+
+
+@pytest.fixture(scope="module")
+def make_slapd_module():
+    """The same for a whole test module."""
+    with _labs() as make:
+        yield make
+
+
+@pytest.fixture
+def slapd(make_slapd):
+    """A running lab slapd with 100 users, for one test."""
+    return make_slapd()
+
+
+@pytest.fixture(scope="module")
+def slapd_module(make_slapd_module):
+    """A running lab slapd with 100 users, for a whole test module that leaves it as it was."""
+    return make_slapd_module()
+
+
+@pytest.fixture
+def run_module(capsys):
+    """Run a module of library/ in this process: run_module("authrate", {...}, check=True) -> its result as a dict.
+
+    A result with `failed` is returned like any other.
+    """
+    import ansible.module_utils
+    import ansible.modules
+    from ansible.module_utils.testing import patch_module_args
+
+    for package, folder in ((ansible.modules, "library"), (ansible.module_utils, "module_utils")):
+        path = str(CHECKOUT / folder)
+        if path not in package.__path__:
+            package.__path__.append(path)
+
+    def run(name, arguments, check=False, diff=False):
+        module = importlib.import_module("ansible.modules." + name)
+        capsys.readouterr()
+        extra = {"_ansible_check_mode": check, "_ansible_diff": diff}
+        with patch_module_args({**arguments, **extra}), contextlib.suppress(SystemExit):
+            module.main()
+        printed = capsys.readouterr().out.strip().splitlines()
+        return json.loads(printed[-1])
+
+    return run

@@ -1,0 +1,214 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One LDAP connection by ldap3: every request has a timeout, and each one sent is counted by kind."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Dict, List, Sequence, Tuple
+from urllib.parse import unquote, urlsplit
+
+from ..problems import LdaptuneError, problem
+from .errors import DirectoryRefused, DirectoryTimeout, DirectoryUnreachable, as_text
+
+Entry = Tuple[str, Dict[str, List[Any]]]
+Change = Tuple[str, str, Sequence[str]]
+_SCOPES = {"base": "BASE", "one": "LEVEL", "sub": "SUBTREE"}
+_OPS = {"add": "MODIFY_ADD", "delete": "MODIFY_DELETE", "replace": "MODIFY_REPLACE"}
+
+
+def _ldap3() -> Any:
+    try:
+        import ldap3
+    except ImportError:
+        raise LdaptuneError(
+            problem(
+                "the Python module ldap3 is missing",
+                where="this host",
+                do="Install python3-ldap3 (Debian, Ubuntu, Fedora, EPEL), or pip install ldap3 for the interpreter "
+                "that Ansible uses on this host.",
+            )
+        ) from None
+    return ldap3
+
+
+def read_password(path: str) -> str:
+    """Return the first line of a password file; the file's content is in no error text."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            password = stream.readline().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "not UTF-8 text"
+        raise LdaptuneError(problem("the password file cannot be read", where=path, found=reason)) from None
+    if not password:
+        raise LdaptuneError(
+            problem("the password file is empty", where=path, do="An empty password would be an anonymous bind.")
+        )
+    return password
+
+
+class Session:
+    """An authenticated connection; `own_operations` counts what it sent, by the names cn=monitor uses."""
+
+    def __init__(self, uri: str, timeout: int = 10, ca_file: str = "", starttls: bool = False) -> None:
+        self.uri = uri
+        self.timeout = max(1, int(timeout))
+        self.own_operations: Dict[str, int] = {}
+        self._connection: Any = None
+        self._server = self._make_server(ca_file)
+        self._starttls = starttls
+
+    def _make_server(self, ca_file: str) -> Any:
+        import ssl
+
+        ldap3 = _ldap3()
+        parts = urlsplit(self.uri)
+        if parts.scheme not in ("ldap", "ldaps", "ldapi"):
+            raise LdaptuneError(
+                problem("not an LDAP URI", found=self.uri, wanted="ldap://, ldaps:// or ldapi://", where="tuning_uri")
+            )
+        if parts.scheme == "ldapi":
+            path = unquote(self.uri[len("ldapi://") :].split("?")[0].rstrip("/")) or "/var/run/ldapi"
+            if not os.path.exists(path):
+                raise DirectoryUnreachable(problem("no such socket", where=self.uri, found=path))
+            # ldap3 refuses a path that it takes for a host name; it wants the percent-encoded form.
+            encoded = "ldapi://" + path.replace("/", "%2F")
+            return ldap3.Server(encoded, get_info=ldap3.NONE, connect_timeout=self.timeout)
+        tls = ldap3.Tls(validate=ssl.CERT_REQUIRED, ca_certs_file=ca_file or None)
+        return ldap3.Server(
+            parts.hostname or "127.0.0.1",
+            port=parts.port or (636 if parts.scheme == "ldaps" else 389),
+            use_ssl=parts.scheme == "ldaps",
+            tls=tls,
+            get_info=ldap3.NONE,
+            connect_timeout=self.timeout,
+        )
+
+    def _connect(self, **how: Any) -> None:
+        ldap3 = _ldap3()
+        self._connection = ldap3.Connection(
+            self._server,
+            auto_referrals=False,
+            check_names=False,
+            receive_timeout=self.timeout,
+            return_empty_attributes=False,
+            raise_exceptions=False,
+            **how,
+        )
+        self._guarded("connect", "", self._connection.open)
+        if self._starttls:
+            self._count("extended")
+            if not self._guarded("StartTLS", "", lambda: self._connection.start_tls(read_server_info=False)):
+                raise DirectoryUnreachable(problem("StartTLS failed", where=self.uri))
+
+    def bind_external(self) -> None:
+        """Bind as the operating system's user by SASL EXTERNAL."""
+        ldap3 = _ldap3()
+        self._connect(authentication=ldap3.SASL, sasl_mechanism="EXTERNAL", sasl_credentials="")
+        self._bind("SASL EXTERNAL")
+
+    def bind_simple(self, dn: str, password: str) -> None:
+        """Bind by name and password; neither an error nor a traceback holds the password."""
+        ldap3 = _ldap3()
+        self._connect(user=dn, password=password, authentication=ldap3.SIMPLE)
+        self._bind(dn)
+
+    def _bind(self, name: str) -> None:
+        self._count("bind")
+        self._guarded("bind", name, lambda: self._connection.bind(read_server_info=False))
+        self._check("bind", name)
+
+    def _count(self, kind: str) -> None:
+        self.own_operations[kind] = self.own_operations.get(kind, 0) + 1
+
+    def _guarded(self, doing: str, dn: str, call: Callable[[], Any]) -> Any:
+        """Run one ldap3 call; its many exceptions become two: no answer in time, or no connection."""
+        from ldap3.core.exceptions import LDAPException, LDAPResponseTimeoutError
+
+        try:
+            return call()
+        except LDAPException as error:
+            # ldap3's own text may show how it was called; only the socket's words are passed on.
+            detail = str(getattr(self._connection, "last_error", "") or type(error).__name__)
+            self._drop()
+            if isinstance(error, LDAPResponseTimeoutError) or "timed out" in detail or "temporarily" in detail:
+                found = "no answer within %d s" % self.timeout
+                raise DirectoryTimeout(
+                    problem("no answer to %s %s" % (doing, dn), where=self.uri, found=found)
+                ) from None
+            raise DirectoryUnreachable(
+                problem("the connection failed during %s" % doing, where=self.uri, found=detail)
+            ) from None
+
+    def _check(self, doing: str, dn: str, fine: Tuple[int, ...] = (0,)) -> int:
+        result = self._connection.result or {}
+        code = int(result.get("result", -1))
+        if code not in fine:
+            name = str(result.get("description") or "other")
+            raise DirectoryRefused(code, name, str(result.get("message") or ""), dn, where=self.uri, doing=doing)
+        return code
+
+    def _alive(self) -> Any:
+        if self._connection is None or self._connection.closed:
+            raise DirectoryUnreachable(problem("the connection is closed", where=self.uri))
+        return self._connection
+
+    def search(self, base: str, filter_text: str, attributes: Sequence[str], scope: str) -> List[Entry] | None:
+        """Return the entries found, or None for result 32 (no such object)."""
+        ldap3 = _ldap3()
+        connection = self._alive()
+        self._count("search")
+        self._guarded(
+            "search of",
+            base,
+            lambda: connection.search(
+                base, filter_text, search_scope=getattr(ldap3, _SCOPES[scope]), attributes=list(attributes)
+            ),
+        )
+        if self._check("search", base, (0, 32)) == 32:
+            return None
+        found = []
+        for item in connection.response or []:
+            if item.get("type") == "searchResEntry":
+                values = {name: [as_text(value) for value in raw] for name, raw in item["raw_attributes"].items()}
+                found.append((str(item["dn"]), values))
+        return found
+
+    def modify(self, dn: str, changes: Sequence[Change]) -> None:
+        """Send one modify with all changes in order; they take effect together or not at all."""
+        ldap3 = _ldap3()
+        connection = self._alive()
+        wanted: Dict[str, List[Any]] = {}
+        for op, attribute, values in changes:
+            encoded = [value.encode("utf-8") for value in values]
+            wanted.setdefault(attribute, []).append((getattr(ldap3, _OPS[op]), encoded))
+        self._count("modify")
+        self._guarded("modify of", dn, lambda: connection.modify(dn, wanted))
+        self._check("modify", dn)
+
+    def whoami(self) -> str:
+        """Return the authorisation identity as the server sees it, for instance "dn:cn=admin,dc=lab,dc=test"."""
+        connection = self._alive()
+        self._count("extended")
+        answer = self._guarded("Who am I?", "", connection.extend.standard.who_am_i)
+        self._check("Who am I?", "")
+        return str(answer or "")
+
+    def _drop(self) -> None:
+        """Close the socket without a word; an unbind could block on a server that hangs."""
+        if self._connection is not None:
+            from contextlib import suppress
+
+            with suppress(Exception):
+                self._connection.strategy.close()
+        self._connection = None
+
+    def close(self) -> None:
+        """Say goodbye; closing twice is no error."""
+        if self._connection is not None and not self._connection.closed:
+            self._count("unbind")
+            from contextlib import suppress
+
+            with suppress(Exception):
+                self._connection.unbind()
+        self._connection = None

@@ -1,0 +1,34 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""cn=monitor not there or not readable: what can then not be known."""
+
+from __future__ import annotations
+
+from typing import List, Sequence, Tuple
+
+from ..problems import Problem, problem
+from .entries import Entry
+
+_LOST = "threads, log level, map and readers are known from cn=config only, not as they are in effect"
+
+
+def no_monitor(entries: Sequence[Entry], whoami: str, measuring: bool) -> Tuple[List[Problem], List[str]]:
+    """Return (problems, warnings) for a slapd whose cn=monitor cannot be read.
+
+    A measurement without the server's own counters could not tell foreign load from ours: refused. For the rest it
+    is a warning.
+    """
+    databases = [entry for entry in entries if entry.first("olcDatabase").lower().endswith("monitor")]
+    if databases:
+        what = "cn=monitor cannot be read by %s" % (whoami or "this identity")
+        do = "Let it read the monitor database (%s): olcAccess: to * by dn.exact=%s read by * break." % (
+            databases[0].dn,
+            whoami.replace("dn:", "", 1) or "IDENTITY",
+        )
+    else:
+        what = "this slapd has no monitor database"
+        do = "Load back_monitor and add olcDatabase=monitor; ldaptune does not load modules, slapd cannot unload them."
+    if measuring:
+        lost = "foreign load, operations lost and a host in service cannot be seen; " + _LOST
+        return [problem(what, found=lost, wanted="cn=monitor, to measure at all", do=do)], []
+    return [], ["%s: %s. %s" % (what, _LOST, do)]

@@ -1,0 +1,130 @@
+# ldaptune. A machine with git and make is enough (Debian 12 or newer, as root); what is missing is installed on the
+# way and named before. Settings of package registries are the machine's own and never in here.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.ONESHELL:
+.NOTPARALLEL:
+.PHONY: help tune test lint lab lab-down docs cleanroom setup setup-dev packages
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+PY := $(VENV)/bin/python
+# More arguments for the two commands, for instance: make tune TUNE_ARGS=--check
+TUNE_ARGS ?=
+PYTEST_ARGS ?=
+
+# Ansible refuses to start without a UTF-8 locale; a bare system sets none.
+export LC_ALL := C.UTF-8
+# Named, because Ansible ignores an ansible.cfg it finds by itself in a directory others may write to.
+export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+help:
+	@cat <<'END'
+	make tune       tune the lab's slapd with the lab's profile and prove the gain
+	make test       all checks and tests
+	make lint       the checks alone
+	make lab        start the lab: a slapd of our own on loopback
+	make lab-down   stop the lab and remove its files
+	make docs       write docs/levers.md from the lever table
+	make cleanroom  run make tune and make test in a bare Debian 12 tree
+	END
+
+tune: setup lab
+	@mark=$$(mktemp)
+	trap 'rm -f "$$mark"' EXIT
+	status=0
+	$(VENV)/bin/ansible-playbook tune.yml -l ldaphosts $(TUNE_ARGS) || status=$$?
+	# A run that had nothing to change measures nothing, and so has no verdict.
+	run=$$(find runs -name verdict.json -newer "$$mark" -printf '%T@ %h\n' 2>/dev/null | sort -n | tail -n 1 | cut -d' ' -f2-) || true
+	if [ -n "$$run" ]; then
+	    verdict=0
+	    $(PY) bin/ldaptune-verdict "$$run" || verdict=$$?
+	    [ "$$verdict" -eq 0 ] || exit "$$verdict"
+	fi
+	exit "$$status"
+
+test: setup-dev lint
+	@$(PY) -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+
+lint: setup-dev
+	@echo 'lint: yamllint, ansible-lint, ruff, mypy, vermin, ansible-doc'
+	export PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
+	yamllint --strict .
+	ansible-lint -q
+	ruff check -q
+	ruff format -q --check
+	mypy
+	vermin -q -t=3.8- --no-tips --violations library module_utils
+	for file in library/*.py; do
+	    ansible-doc -t module "$$(basename "$$file" .py)" > /dev/null
+	done
+	for role in roles/*/; do
+	    ansible-doc -t role -r roles "$$(basename "$$role")" | grep -q . || { echo "$$role has no argument_specs"; exit 1; }
+	done
+
+lab: setup
+	@$(VENV)/bin/ansible-playbook playbooks/lab.yml
+
+lab-down: setup
+	@$(VENV)/bin/ansible-playbook playbooks/lab.yml -e lab_state=down
+
+docs: setup
+	@$(PY) docs/make_levers.py
+
+cleanroom:
+	@bash tests/cleanroom/run
+
+setup: $(VENV)/.run
+setup-dev: $(VENV)/.dev
+
+$(VENV)/.run: requirements.txt constraints.txt | packages
+	@python=; for name in python3 /usr/bin/python3; do
+	    if $$name -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null; then python=$$name; break; fi
+	done
+	[ -n "$$python" ] || { echo "ldaptune's controller needs Python 3.11 or newer with venv" >&2; exit 1; }
+	echo "Making $(VENV) with $$(grep -v '^#' requirements.txt | tr '\n' ' ')"
+	$(PY) -c '' 2> /dev/null || $$python -m venv --clear $(VENV)
+	$(PY) -m pip install -q -r requirements.txt -c constraints.txt
+	touch $@
+
+$(VENV)/.dev: requirements-dev.txt $(VENV)/.run
+	@echo "Adding to $(VENV) for the tests: $$(grep -v '^#' requirements-dev.txt | tr '\n' ' ')"
+	$(PY) -m pip install -q -r requirements-dev.txt -c constraints.txt
+	touch $@
+
+# What the system must give: Python 3.11 with venv, slapd and its tools. An installed slapd is never touched, whatever
+# its configuration; one we install gets none and is not started.
+packages:
+	@python_works() { "$$1" -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null; }
+	missing=()
+	python_works python3 || python_works /usr/bin/python3 || missing+=(python3 python3-venv)
+	export PATH="$$PATH:/usr/sbin:/sbin"
+	slapd=no
+	command -v slapd > /dev/null || { slapd=yes; missing+=(slapd); }
+	command -v ldapsearch > /dev/null || missing+=(ldap-utils)
+	[ "$${#missing[@]}" -gt 0 ] || exit 0
+	echo "Installing with apt: $${missing[*]}"
+	if ! command -v apt-get > /dev/null || [ "$$(id -u)" -ne 0 ]; then
+	    echo "This needs root and apt. Install them by hand (slapd, slapadd, ldapsearch, Python 3.11 with venv) and try again." >&2
+	    exit 1
+	fi
+	if [ "$$slapd" = yes ]; then
+	    if [ -e /etc/ldap/slapd.d ] || [ -e /etc/ldap/slapd.conf ]; then
+	        echo "slapd is not installed, but a configuration of it is in /etc/ldap: installing would bring that server back." >&2
+	        echo "Install slapd yourself, or move the configuration away, and try again." >&2
+	        exit 1
+	    fi
+	    echo "slapd slapd/no_configuration boolean true" | debconf-set-selections
+	    if [ ! -e /usr/sbin/policy-rc.d ]; then
+	        # Debian's way to keep a package from starting its service; only while we install.
+	        printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d
+	        chmod 755 /usr/sbin/policy-rc.d
+	        trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+	    fi
+	fi
+	export DEBIAN_FRONTEND=noninteractive
+	install() { apt-get install -q -y --no-install-recommends "$${missing[@]}" > "$$log" 2>&1; }
+	log=$$(mktemp)
+	install || { apt-get update -q >> "$$log" 2>&1 && install; } || { cat "$$log" >&2; exit 1; }
+	rm -f "$$log"

@@ -160,7 +160,7 @@ _SPECS = (
     ),
     LeverSpec(
         key="slapd.idle_timeout",
-        type=Integer(0, _MAX_INT, "seconds"),
+        type=Integer(0, _MAX_INT, "seconds", zero="never"),
         unit="seconds",
         attribute="olcIdleTimeout",
         entry="global",
@@ -177,7 +177,7 @@ _SPECS = (
     ),
     LeverSpec(
         key="slapd.write_timeout",
-        type=Integer(0, _MAX_INT, "seconds"),
+        type=Integer(0, _MAX_INT, "seconds", zero="never"),
         unit="seconds",
         attribute="olcWriteTimeout",
         entry="global",
@@ -314,10 +314,11 @@ _SPECS = (
         since=(2, 4),
         default=16,
         effective="cn=config only",
-        summary="How deep a search filter may nest on indexes; 512 KiB a level for every worker thread. The server "
-                "raises less than 8 to 8 without a word.",
+        summary="How deep a filter may nest before a search allocates a stack of its own, which is slow; 512 KiB a "
+                "level for every worker thread. A probe of simple filters cannot show it.",
         risk_why="Threads keep the stack they have: raising it in a running server may let them write past its end.",
-        source="Manual, searchstack in slapd-mdb(5); servers/slapd/back-mdb/search.c.",
+        source="Manual, searchstack in slapd-mdb(5); servers/slapd/back-mdb/search.c. The server raises less than 8 "
+               "to 8 without a word.",
         tested="Source of 2.5.13 read; set by restart only for that reason.",
     ),
     LeverSpec(

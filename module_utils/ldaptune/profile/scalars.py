@@ -16,20 +16,27 @@ _AMBIGUOUS_UNITS = {"k": "KiB", "kb": "KiB", "m": "MiB", "mb": "MiB", "g": "GiB"
 
 
 class Integer(ValueType):
-    """A whole number from `min` to `max` (both included) in `unit`; `power_of_two` narrows it further."""
+    """A whole number from `min` to `max` (both included) in `unit`.
+
+    power_of_two narrows it further. zero says what 0 means where it is no small number ("never"): such a value
+    has no more and less.
+    """
 
     name = "integer"
-    ordered = True
 
-    def __init__(self, min: int, max: int, unit: str = "", power_of_two: bool = False) -> None:  # noqa: A002
+    def __init__(self, min: int, max: int, unit: str = "", power_of_two: bool = False, zero: str = "") -> None:
         self.min = min
         self.max = max
         self.unit = unit
         self.power_of_two = power_of_two
+        self.zero = zero
+        self.ordered = not zero
 
     def wanted(self) -> str:
         kind = "a power of two" if self.power_of_two else "a whole number"
-        return "%s from %d to %d%s" % (kind, self.min, self.max, " (%s)" % self.unit if self.unit else "")
+        notes = [self.unit] if self.unit else []
+        notes += ["0: %s" % self.zero] if self.zero else []
+        return "%s from %d to %d%s" % (kind, self.min, self.max, " (%s)" % ", ".join(notes) if notes else "")
 
     def parse(self, raw: object) -> int:
         if isinstance(raw, str) and _DECIMAL.match(raw.strip()):
@@ -85,7 +92,7 @@ class Size(ValueType):
     name = "size"
     ordered = True
 
-    def __init__(self, min: int, max: int) -> None:  # noqa: A002
+    def __init__(self, min: int, max: int) -> None:
         self.min = min
         self.max = max
 

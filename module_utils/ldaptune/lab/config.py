@@ -44,7 +44,7 @@ def _entry(lines: List[str]) -> str:
 def config_ldif(spec: ConfigSpec) -> str:
     """Return the whole configuration as LDIF for `slapadd -n0`; `@ROOT@` in given lines becomes the lab's directory."""
     manage = "by %s manage " % EXTERNAL_ROOT if spec.external_manages else ""
-    run = os.path.join(spec.root, "run")
+    run = os.path.join(spec.root, "run", "slapd")
     modules = ("back_mdb", "back_monitor", "back_null", *spec.modules)
     schema_dir = first_directory(SCHEMA_DIRS)
     parts = [

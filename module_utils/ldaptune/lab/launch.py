@@ -32,7 +32,8 @@ mount --move "$dev" /dev
 exec "$@"
 """
 
-CONTROL = """# Controls this lab's slapd: start, stop or restart.
+CONTROL = """#!%(python)s -I
+# Controls this lab's slapd: start, stop or restart.
 import sys
 
 sys.dont_write_bytecode = True
@@ -84,7 +85,8 @@ def write_control(root: str) -> None:
         write_file(os.path.join(target, "lab", part + ".py"), text, 0o644)
     values = {"root": shlex.quote(root), "devices": " ".join(DEVICES)}
     write_file(os.path.join(root, "start.sh"), START % values, 0o755)
-    write_file(os.path.join(root, "ctl"), CONTROL % {"root": root, "lib": os.path.join(root, "lib")}, 0o755)
+    control = CONTROL % {"python": interpreter(), "root": root, "lib": os.path.join(root, "lib")}
+    write_file(os.path.join(root, "ctl"), control, 0o755)
 
 
 def can_unshare() -> bool:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import pwd
@@ -27,6 +28,8 @@ PATH = "/usr/sbin:/sbin:/usr/bin:/bin:/usr/libexec:/opt/symas/sbin:/opt/symas/li
 ANSWER_SECONDS = 30.0
 STOP_SECONDS = 10.0
 SETTINGS = "lab.json"
+# What root writes and what slapd's account writes are kept apart, so that no link of slapd's can lead root astray.
+DIRECTORIES = {"run": 0o755, "run/slapd": 0o755, "slapd.d": 0o700, "db": 0o700, "state": 0o700, "lib": 0o755}
 # sockaddr_un has 108 bytes; the socket's own name and the final NUL come on top of the root.
 MAX_ROOT = 80
 
@@ -119,6 +122,7 @@ class LabSlapd:
         self.with_ldapi = with_ldapi
         self.extra_uris = list(extra_uris)
         self.slapd_conf = slapd_conf
+        self.saved_digest = ""
         self._given_password = password
         self._config_ldif = config_ldif
         self._spec = config.ConfigSpec(
@@ -148,6 +152,7 @@ class LabSlapd:
             raise LdaptuneError(problem("no lab here", where=os.fspath(root), found=str(error))) from error
         lab = cls(root, **saved["arguments"])
         lab.port_is_fixed = bool(saved["port_is_fixed"])
+        lab.saved_digest = str(saved["digest"])
         return lab
 
     # Where things are
@@ -171,7 +176,7 @@ class LabSlapd:
 
     @property
     def pid_file(self) -> str:
-        return self._path("run", "slapd.pid")
+        return self._path("run", "slapd", "slapd.pid")
 
     @property
     def password_file(self) -> str:
@@ -230,22 +235,32 @@ class LabSlapd:
         os.makedirs(self.root, mode=0o755, exist_ok=True)
         os.chmod(self.root, 0o755)  # noqa: S103 - slapd's own account must get in
         self._choose_port()
-        for name, mode in (("run", 0o755), ("slapd.d", 0o700), ("db", 0o700), ("state", 0o700), ("lib", 0o755)):
+        for name, mode in DIRECTORIES.items():
             os.mkdir(self._path(name), mode)
             os.chmod(self._path(name), mode)
         launch.write_file(self.password_file, (self._given_password or secrets.token_urlsafe(18)) + "\n", 0o600)
+        # First without the digest: an unfinished lab is known for one.
         self._save()
         launch.write_control(self.root)
         self._build_config()
         self._load_people()
+        self.saved_digest = self.digest()
+        self._save()
         if account:
-            for top in ["run", "slapd.d", "db", *self._directories]:
+            for top in ["run/slapd", "slapd.d", "db", *self._directories]:
                 launch.chown_tree(self._path(top), account.uid, account.gid)
         return self
 
     def _choose_port(self) -> None:
         if not self.port_is_fixed:
             self.port = free_port()
+
+    def digest(self) -> str:
+        """Return what tells labs of other settings apart: a hash of the configuration, without passwords, and data."""
+        text = json.dumps(
+            [config.config_ldif(self._spec), self.users, self.syslog, self.port if self.port_is_fixed else 0]
+        )
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
     def _save(self) -> None:
         spec = self._spec
@@ -262,7 +277,8 @@ class LabSlapd:
             "with_ldapi": self.with_ldapi,
             "extra_uris": self.extra_uris,
         }
-        text = json.dumps({"arguments": arguments, "port_is_fixed": self.port_is_fixed}, indent=1, sort_keys=True)
+        saved = {"arguments": arguments, "port_is_fixed": self.port_is_fixed, "digest": self.saved_digest}
+        text = json.dumps(saved, indent=1, sort_keys=True)
         launch.write_file(self._path(SETTINGS), text + "\n", 0o644)
 
     def _build_config(self) -> None:

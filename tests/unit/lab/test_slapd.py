@@ -125,7 +125,7 @@ def test_a_slapd_conf_works_as_well(make_slapd):
         slapd_conf="""include /etc/ldap/schema/core.schema
 include /etc/ldap/schema/cosine.schema
 include /etc/ldap/schema/inetorgperson.schema
-pidfile @ROOT@/run/slapd.pid
+pidfile @ROOT@/run/slapd/slapd.pid
 modulepath /usr/lib/ldap
 moduleload back_mdb
 database mdb

@@ -1,0 +1,28 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which behaviour belongs to which key of the lever table."""
+
+from __future__ import annotations
+
+from typing import Dict, Type
+
+from . import mdb, server
+from .attribute import AttributeLever
+from .base import Lever
+from .table import LEVERS
+
+_BEHAVIOURS: Dict[str, Type[Lever]] = {
+    "slapd.log_level": server.LogLevel,
+    "slapd.threads": server.Threads,
+    "slapd.thread_queues": server.ThreadQueues,
+    "database.max_size": mdb.MaxSize,
+    "database.max_readers": mdb.MaxReaders,
+    "database.env_flags": mdb.EnvFlags,
+    "database.search_stack": mdb.SearchStack,
+    "database.cache": mdb.Cache,
+}
+
+
+def behaviour(key: str) -> Lever:
+    """Return the lever of this key; KeyError for a key that the table does not have."""
+    return _BEHAVIOURS.get(key, AttributeLever)(LEVERS[key])

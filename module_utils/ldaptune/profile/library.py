@@ -27,17 +27,21 @@ class Listed(NamedTuple):
 
 
 def profiles(search_paths: Sequence[str]) -> List[Listed]:
-    """Return all profiles under the search paths by name; of two with one name the first path's."""
-    found: Dict[str, Listed] = {}
+    """Return all profiles under the search paths, by name."""
+    return [Listed(name, _summary(path), path) for name, path in sorted(_paths(search_paths).items())]
+
+
+def _paths(search_paths: Sequence[str]) -> Dict[str, str]:
+    """Return the file of each profile, by name; of two with one name the first path's."""
+    found: Dict[str, str] = {}
     for directory in search_paths:
         if not os.path.isdir(directory):
             continue
         for entry in sorted(os.listdir(directory)):
             name, ending = os.path.splitext(entry)
-            if ending in _ENDINGS and _NAME.match(name) and name not in found:
-                path = os.path.join(directory, entry)
-                found[name] = Listed(name, _summary(path), path)
-    return [found[name] for name in sorted(found)]
+            if ending in _ENDINGS and _NAME.match(name):
+                found.setdefault(name, os.path.join(directory, entry))
+    return found
 
 
 def _summary(path: str) -> str:
@@ -50,7 +54,7 @@ def _summary(path: str) -> str:
 def chain(name: str, search_paths: Sequence[str], table: Mapping[str, LeverSpec]) -> Tuple[
         List[RawProfile], List[Problem]]:
     """Return a profile and those it extends, the named one first, and everything wrong in any of them."""
-    known = {listed.name: listed for listed in profiles(search_paths)}
+    known = _paths(search_paths)
     result: List[RawProfile] = []
     problems: List[Problem] = []
     wanted: str | None = name
@@ -64,10 +68,10 @@ def chain(name: str, search_paths: Sequence[str], table: Mapping[str, LeverSpec]
         if wanted not in known:
             problems.append(_unknown(wanted, asked_by, search_paths, known))
             break
-        profile, found = _load(known[wanted], table)
+        profile, found = _load(wanted, known[wanted], table)
         problems.extend(found)
         result.append(profile)
-        asked_by = "%s: extends" % os.path.basename(known[wanted].path)
+        asked_by = "%s: extends" % os.path.basename(known[wanted])
         wanted = profile.extends
     return result, problems
 
@@ -80,7 +84,7 @@ def unset(search_paths: Sequence[str]) -> Problem:
                    do="\n  ".join(["There are:", *lines]) if lines else _nothing_in(search_paths))
 
 
-def _unknown(name: str, where: str, search_paths: Sequence[str], known: Mapping[str, Listed]) -> Problem:
+def _unknown(name: str, where: str, search_paths: Sequence[str], known: Mapping[str, str]) -> Problem:
     do = advice(name, known) if known else _nothing_in(search_paths)
     return problem("there is no profile %s" % name, where=where or "tuning_profile", do=do)
 
@@ -89,12 +93,12 @@ def _nothing_in(search_paths: Sequence[str]) -> str:
     return "No profile (a file NAME.yml) lies in %s" % (", ".join(search_paths) or "any search path")
 
 
-def _load(listed: Listed, table: Mapping[str, LeverSpec]) -> Tuple[RawProfile, List[Problem]]:
-    source = os.path.basename(listed.path)
-    text, problems = _content(listed.path)
+def _load(name: str, path: str, table: Mapping[str, LeverSpec]) -> Tuple[RawProfile, List[Problem]]:
+    source = os.path.basename(path)
+    text, problems = _content(path)
     if problems:
-        return RawProfile(listed.name, "", None, {}, {}), problems
-    return check_profile(read(text, source), source, listed.name, table)
+        return RawProfile(name, "", None, {}, {}), problems
+    return check_profile(read(text, source), source, name, table)
 
 
 def _content(path: str) -> Tuple[str, List[Problem]]:

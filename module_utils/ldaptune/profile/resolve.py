@@ -136,7 +136,7 @@ def _promise(profile: RawProfile, expect: Mapping[str, Any]) -> List[Problem]:
     missing = [key for key in ("goal", "require") if key not in expect]
     where = "%s: expect" % profile.name
     if missing:
-        return [problem("%s is missing" % " and ".join(missing), where=where,
+        return [problem("it does not say its %s" % " and ".join(missing), where=where,
                         do="Say what the profile promises, or goal: none and require: none")]
     if expect["goal"] == "none" and expect["require"] != "none":
         return [problem("without a goal nothing can be required", where=where,
@@ -155,9 +155,12 @@ def _two_rests(levers: Iterable[RawLever], exclude: Sequence[str]) -> List[Probl
 
 def _resolve_cpus(levers: Dict[str, Dict[str, Any]], raws: Mapping[str, RawLever], table: Mapping[str, LeverSpec],
                   facts: Mapping[str, Any]) -> List[Problem]:
-    """Turn CPU sets into CPU numbers in place, `rest` last, and refuse sets that overlap."""
+    """Turn CPU sets into CPU numbers in place, `rest` last, and refuse sets that overlap.
+
+    Two rests are refused before this and left alone here.
+    """
     keys = [key for key in levers if isinstance(table[key].type, CpuSet)]
-    if not keys:
+    if not keys or [levers[key]["value"] for key in keys].count("rest") > 1:
         return []
     online = (facts.get("host") or {}).get("online_cpus")
     if not online:

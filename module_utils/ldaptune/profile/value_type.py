@@ -52,7 +52,7 @@ def found_text(raw: object) -> str:
         return "a mapping (%s)" % ", ".join(str(key) for key in raw)
     if isinstance(raw, (list, tuple)):
         return "a list (%s)" % ", ".join(str(item) for item in raw)
-    return "nothing" if raw is None else "%r" % (raw,)
+    return "nothing" if raw is None else "the number %r" % (raw,)
 
 
 class ValueType:

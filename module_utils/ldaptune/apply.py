@@ -1,0 +1,157 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Carry out a plan: record, write, read back; a failure in the middle undoes what this run wrote, in reverse."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Dict, List, Mapping, Tuple
+
+from .plan import Plan, Row
+from .problems import LdaptuneError, Problem, problem
+from .snapshot import Snapshot, remember
+from .target import Target
+
+
+def settle_states(target: Target, rows: List[Row]) -> None:
+    """Mark the rows that hold now but would not survive a restart."""
+    for row in rows:
+        if row["state"] in ("applied", "unchanged") and not target.lasts(row["lever"]):
+            row["state"] = "live_only"
+
+
+def carry_out(target: Target, plan: Plan, profile: Mapping[str, Any]) -> Snapshot | None:
+    """Make the changes of a plan that has no problems; the caller holds the lock.
+
+    Rows get their state and what was read back. Returns the way home, or None when nothing had to be written.
+    Raises LdaptuneError after a failure: its first problem says what failed, the others how the undo went.
+    """
+    changes = plan.changes()
+    if not changes:
+        settle_states(target, plan.rows)
+        return target.store.origin()
+    run = _Run(target, profile)
+    run.record(changes)
+    try:
+        for row in changes:
+            run.change(row)
+    except BaseException as error:
+        raise LdaptuneError([_failure(error, run.doing), *run.undo()]) from error
+    settle_states(target, plan.rows)
+    run.finish(profile)
+    return run.origin
+
+
+class _Run:
+    """One run's writes, in order, with what is needed to take exactly these back."""
+
+    def __init__(self, target: Target, profile: Mapping[str, Any]) -> None:
+        self.target = target
+        self.doing = ""
+        self.step = target.store.create(profile)
+        # The very first snapshot is origin and step in one.
+        self.origin: Snapshot = target.store.origin() or self.step
+        self.written: List[Tuple[Row, Any]] = []
+
+    def record(self, changes: List[Row]) -> None:
+        """Put the before-values of all changes on the disk, before the first write."""
+        self.doing = "the snapshot"
+        for row in changes:
+            seen = self.target.observe(row["lever"])
+            before = self.target.before(row["lever"], seen)
+            for snapshot in (self.step, self.origin):
+                remember(snapshot, row["lever"], seen, before)
+        self.target.store.save(self.origin)
+        if self.step is not self.origin:
+            self.target.store.save(self.step)
+
+    def change(self, row: Row) -> None:
+        """Write one lever and read it back from where it takes effect."""
+        target, key = self.target, row["lever"]
+        self.doing = key
+        before = self.step["levers"][key]["before"]
+        self.written.append((row, copy.deepcopy(self.origin["levers"][key]["wrote"])))
+        target.write(self.origin, key, row["after"], before)
+        seen = target.observe(key)
+        row.update(configured=seen.get("configured"), effective=seen.get("effective"))
+        if not target.behaviour(key).same(seen, row["after"]):
+            row["state"] = "failed"
+            raise LdaptuneError(
+                problem(
+                    "%s was written, but reading it back shows another value" % key,
+                    where=str(seen.get("effective_source", "")),
+                    found="configured %s, in force %s"
+                    % (target.show(key, seen.get("configured")), target.show(key, seen.get("effective"))),
+                    wanted=target.show(key, row["after"]),
+                )
+            )
+        row["state"] = "applied"
+
+    def undo(self) -> List[Problem]:
+        """Take this run's writes back, last first; return what could not be taken back, or that all was."""
+        failed: List[Problem] = []
+        names = []
+        for row, earlier in reversed(self.written):
+            key = row["lever"]
+            row["state"] = "failed"
+            try:
+                self._undo_one(key, earlier)
+                names.append(key)
+            except Exception as error:  # noqa: BLE001 - whatever stops one lever must not keep the others from going home
+                failed.append(_not_undone(key, error, self.target.store.path(self.origin["id"])))
+        if failed:
+            return failed
+        self._drop_records()
+        text = "undone again: %s" % ", ".join(names) if names else "nothing had been written"
+        return [problem("%s; the host is as it was before this run" % text)]
+
+    def _undo_one(self, key: str, earlier: Any) -> None:
+        target, entry = self.target, self.step["levers"][key]
+        if not target.matches(key, target.observe(key), entry["before"]):
+            wrote = self.origin["levers"][key]["wrote"]["value"]
+            target.write(self.origin, key, entry["before"], wrote, entry["record"])
+            seen = target.observe(key)
+            if not target.matches(key, seen, entry["before"]):
+                raise LdaptuneError(
+                    problem(
+                        "%s reads back another value after the undo" % key,
+                        found=target.show(key, target.before(key, seen)),
+                        wanted=target.show(key, entry["before"]),
+                    )
+                )
+        self.origin["levers"][key]["wrote"] = earlier
+        target.store.save(self.origin)
+
+    def _drop_records(self) -> None:
+        """Close what is no way home any more: this step, and the origin when nothing is left to take back."""
+        if self.step is not self.origin:
+            self.target.store.close(self.step, "undone")
+        elif not any(entry["wrote"] for entry in self.origin["levers"].values()):
+            self.target.store.close(self.origin, "undone")
+
+    def finish(self, profile: Mapping[str, Any]) -> None:
+        """Note in the way home which profile is in force now."""
+        self.origin["applied"] = {"name": profile.get("name", ""), "digest": profile.get("digest", "")}
+        self.target.store.save(self.origin)
+
+
+def _failure(error: BaseException, doing: str) -> Problem:
+    if isinstance(error, LdaptuneError):
+        first = dict(error.problems[0])
+        first["where"] = "%s, %s" % (doing, first["where"]) if first.get("where") else doing
+        return first
+    return problem("the change failed", where=doing, found="%s: %s" % (type(error).__name__, error))
+
+
+def _not_undone(key: str, error: Exception, path: str) -> Problem:
+    return problem(
+        "%s could not be taken back and may still carry this run's value" % key,
+        where=path,
+        found=str(error) or type(error).__name__,
+        do="Make slapd answer again, then run rollback.yml: the snapshot on the host stays open for it.",
+    )
+
+
+def states_of(rows: List[Row]) -> Dict[str, str]:
+    """Return {lever: state}."""
+    return {row["lever"]: row["state"] for row in rows}

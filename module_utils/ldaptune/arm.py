@@ -1,0 +1,107 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Put a host into one arm of a comparison and read it back; both arms by the same path."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Tuple
+
+from .plan import rank, target_of
+from .snapshot import Snapshot, remember
+from .target import Observation, Target
+
+ARMS = ("as_found", "profile")
+# Readback states that leave a leg valid.
+GOOD = ("applied", "unchanged", "live_only")
+Readback = Dict[str, Any]
+
+
+class Arms:
+    """The levers of one comparison: `flips` change at every leg, `holds` are the same in both arms."""
+
+    def __init__(self, target: Target, resolved: Mapping[str, Any]) -> None:
+        self.target = target
+        self.flips: List[str] = []
+        self.holds: List[str] = []
+        self.wishes = {key: wish for key, wish in resolved["levers"].items() if key not in resolved.get("excluded", ())}
+        self.seen: Dict[str, Observation] = {}
+        for key in self.wishes:
+            self.seen[key] = target.observe(key)
+            if self.seen[key].get("supported"):
+                compare = target.behaviour(key).spec.compare
+                (self.flips if compare == "flip" else self.holds).append(key)
+
+    def remember(self, profile: Mapping[str, Any]) -> Snapshot:
+        """Put the as-found value of every flip on the disk before the first one; return the way home."""
+        store = self.target.store
+        origin = store.origin() or store.create(profile)
+        added = [
+            remember(origin, key, self.seen[key], self.target.before(key, self.seen[key])) for key in self.flips
+        ]
+        if any(added):
+            store.save(origin)
+        return origin
+
+    def wanted(self, origin: Snapshot, key: str, arm: str) -> Any:
+        """Return the value of a lever in an arm; at_least and at_most look at what was found, in either arm."""
+        entry = origin["levers"].get(key)
+        found = entry or self.seen[key]
+        spec = self.target.behaviour(key).spec
+        if arm == "as_found" and key in self.flips and entry:
+            return entry["before"]
+        value, satisfied = target_of(self.wishes[key], spec, found)
+        return entry["before"] if satisfied and entry else value
+
+    def set(self, origin: Snapshot, arm: str) -> List[str]:
+        """Write every flip of an arm, equal or not; return the levers that someone else changed and that stay so."""
+        drifted = []
+        stages: List[Tuple[int, str, Any]] = []
+        for key in self.flips:
+            seen, entry = self.seen[key], origin["levers"][key]
+            if not (self.target.is_ours(key, seen, entry) or self.target.matches(key, seen, entry["before"])):
+                drifted.append(key)
+                continue
+            value = self.wanted(origin, key, arm)
+            spec = self.target.behaviour(key).spec
+            stages.append((rank(spec, self.target.present(key, seen), value), key, value))
+        for _, key, value in sorted(stages, key=lambda stage: stage[0]):
+            entry = origin["levers"][key]
+            home = arm == "as_found" or self.target.behaviour(key).spec.type.equal(value, entry["before"])
+            now = self.target.before(key, self.seen[key])
+            self.target.write(origin, key, value, now, entry["record"] if home else None)
+        return drifted
+
+    def read_back(self, origin: Snapshot, arm: str, drifted: List[str]) -> Readback:
+        """Return {"ok", "levers": {key: {"wanted", "configured", "effective", "state"}}}; writes nothing."""
+        levers = {}
+        for key in self.wishes:
+            seen = self.target.observe(key)
+            if not seen.get("supported"):
+                levers[key] = _read(None, seen, "unsupported", str(seen.get("reason", "")))
+                continue
+            wanted = self.wanted(origin, key, arm)
+            state, reason = self._state(origin, key, seen, wanted)
+            if key in drifted:
+                state, reason = "drifted", self.target.last_change(key)
+            levers[key] = _read(wanted, seen, state, reason)
+        good = GOOD + ("unsupported",)
+        return {"ok": all(lever["state"] in good for lever in levers.values()), "levers": levers}
+
+    def _state(self, origin: Snapshot, key: str, seen: Observation, wanted: Any) -> Tuple[str, str]:
+        target = self.target
+        flip = key in self.flips
+        home = flip and target.behaviour(key).spec.type.equal(wanted, origin["levers"][key]["before"])
+        # As found is judged by what was found: a value that was absent must be absent again.
+        exact = home or wanted is None
+        right = target.matches(key, seen, wanted) if exact else target.behaviour(key).same(seen, wanted)
+        if not right:
+            foreign = not flip or not target.is_ours(key, seen, origin["levers"][key])
+            return ("drifted", target.last_change(key)) if foreign else ("failed", "not in force after it was written")
+        if not target.lasts(key):
+            return "live_only", ""
+        return ("applied" if flip else "unchanged"), ""
+
+
+def _read(wanted: Any, seen: Observation, state: str, reason: str) -> Dict[str, Any]:
+    found = {"wanted": wanted, "configured": seen.get("configured"), "effective": seen.get("effective"), "state": state}
+    return dict(found, reason=reason) if reason else found

@@ -1,0 +1,136 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Small private JSON files that survive a crash whole or not at all, and locks between processes."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import tempfile
+import time
+from typing import Any, Dict, Iterator
+
+from .problems import LdaptuneError, problem
+
+CHECKSUM = "checksum"
+DIRECTORY_MODE = 0o700
+FILE_MODE = 0o600
+LOCK_POLL_SECONDS = 0.05
+
+
+class Busy(LdaptuneError):
+    """Another process holds the lock."""
+
+
+def make_private(path: str) -> None:
+    """Create a directory and its missing parents, each 0700 and synced into its parent."""
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(os.path.abspath(path))
+    make_private(parent)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, DIRECTORY_MODE)
+    _sync_directory(parent)
+
+
+def _sync_directory(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def digest_of(data: Any) -> str:
+    """Return the sha256 hex of the canonical JSON of `data`."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def write_json(path: str, data: Dict[str, Any]) -> None:
+    """Write a dict with its checksum, 0600, so that after return it is on the disk under its name."""
+    body = {key: value for key, value in data.items() if key != CHECKSUM}
+    body[CHECKSUM] = digest_of(body)
+    directory = os.path.dirname(path)
+    # mkstemp makes the file 0600; the leading dot keeps a half-written one out of every listing.
+    handle, temporary = tempfile.mkstemp(prefix=".new-", dir=directory)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json.dump(body, stream, indent=1, sort_keys=True, allow_nan=False)
+            stream.write("\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.rename(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _sync_directory(directory)
+
+
+def read_json(path: str) -> Dict[str, Any] | None:
+    """Return a dict written by write_json without its checksum; None when there is no such file.
+
+    Raises LdaptuneError for a file that is cut short or was edited.
+    """
+    try:
+        with open(path, encoding="utf-8") as stream:
+            data = json.load(stream)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise LdaptuneError(_unreadable(path, str(error))) from error
+    if not isinstance(data, dict):
+        raise LdaptuneError(_unreadable(path, "a JSON %s" % type(data).__name__))
+    found = data.pop(CHECKSUM, None)
+    if found != digest_of(data):
+        raise LdaptuneError(_unreadable(path, "a content that does not match its checksum"))
+    return data
+
+
+def _unreadable(path: str, found: str) -> Dict[str, str]:
+    return problem(
+        "this record cannot be trusted, so nothing was changed",
+        where=path,
+        found=found,
+        wanted="a whole record as ldaptune wrote it",
+        do="Compare it with the copy in the run directory on the controller, put that back or move this file away.",
+    )
+
+
+@contextlib.contextmanager
+def locked(path: str, seconds: float) -> Iterator[None]:
+    """Hold the lock file `path`; raises Busy when another process keeps it longer than `seconds`."""
+    handle = try_lock(path)
+    deadline = time.monotonic() + seconds
+    while handle is None:
+        if time.monotonic() >= deadline:
+            raise Busy(
+                problem(
+                    "another ldaptune run or the watchdog is changing this host",
+                    where=path,
+                    wanted="one writer at a time",
+                    do="Wait for it to end and run this again.",
+                )
+            )
+        time.sleep(LOCK_POLL_SECONDS)
+        handle = try_lock(path)
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def try_lock(path: str) -> int | None:
+    """Return a descriptor that holds the lock until it is closed, or None when another process has it."""
+    # Descriptors made by os.open are not inherited over exec, so a started slapd never keeps the lock.
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    return handle

@@ -1,0 +1,194 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The way home: back to a snapshot, leaving alone what someone else changed since."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+from .plan import Row, rank
+from .problems import LdaptuneError, Problem, problem
+from .snapshot import Snapshot
+from .target import Entry, Observation, Target
+
+# A map that is used beyond this share of its old size stays as it is: shrunk, the next writes would fail.
+MAP_SHARE = 0.8
+
+
+class Homeward(NamedTuple):
+    """What a way home would do: its rows, what stands against parts of it, the snapshots it closes."""
+
+    rows: List[Row]
+    problems: List[Problem]
+    closes: List[Snapshot]
+    entries: Dict[str, Entry]
+
+    def changes(self) -> List[Row]:
+        """Return the rows that write."""
+        return [row for row in self.rows if row["action"] == "change"]
+
+    def complete(self) -> bool:
+        """Return whether the host is as the snapshot says, apart from a map that had to stay."""
+        return not any(row["state"] in ("failed", "drifted", "pending") for row in self.rows)
+
+
+def choose(target: Target, name: str) -> Tuple[List[Snapshot], Dict[str, Entry]]:
+    """Return the open snapshots that end with this way home, and {lever: entry} to go back to.
+
+    Without a name: the oldest. A named later one stands for the state before that run: of each lever
+    the oldest value recorded from it on.
+    """
+    found = target.store.open_snapshots()
+    if name:
+        wanted = target.store.load(name)
+        if wanted["state"] != "open":
+            raise LdaptuneError(
+                problem(
+                    "this snapshot is closed: it was %s" % wanted["state"],
+                    where=target.store.path(name),
+                    found=", ".join(item["id"] for item in found) or "no open snapshot",
+                    wanted=name,
+                    do="Choose an open one, or leave it empty for the oldest.",
+                )
+            )
+        found = [item for item in found if item["id"] >= name]
+    entries: Dict[str, Entry] = {}
+    for snapshot in found:
+        for key, entry in snapshot["levers"].items():
+            entries.setdefault(key, entry)
+    return found, entries
+
+
+def plan_home(target: Target, name: str = "") -> Homeward:
+    """Observe and say what going home would change; writes nothing."""
+    closes, entries = choose(target, name)
+    origin = target.store.origin()
+    rows, problems = [], []
+    for key, entry in entries.items():
+        wrote = origin["levers"][key] if origin and key in origin["levers"] else entry
+        if wrote.get("wrote"):
+            row, found = _row(target, key, entry, wrote)
+            rows.append(row)
+            problems.extend(found)
+    rows.reverse()
+    rows.sort(key=lambda row: row.pop("rank"))
+    return Homeward(rows, problems, closes, entries)
+
+
+def _row(target: Target, key: str, entry: Entry, ours: Entry) -> Tuple[Row, List[Problem]]:
+    spec = target.behaviour(key).spec
+    seen = target.observe(key)
+    now = target.before(key, seen)
+    row: Row = {
+        "lever": key,
+        "before": now,
+        "after": entry["before"],
+        "configured": seen.get("configured"),
+        "effective": seen.get("effective"),
+        "cost": spec.cost,
+        "risk": spec.risk,
+        "compare": spec.compare,
+        "why": "as found on %s" % entry["recorded"],
+        "state": "pending",
+        "reason": "",
+        "action": "change",
+        "rank": rank(spec, now, entry["before"]),
+    }
+    if not seen.get("supported"):
+        row.update(state="failed", reason=str(seen.get("reason", "")), action="skip")
+        return row, [problem("%s cannot be taken back" % key, found=row["reason"])]
+    if target.matches(key, seen, entry["before"]):
+        row.update(state="unchanged", action="none")
+        return row, []
+    if not target.is_ours(key, seen, ours):
+        return row, [_drift(target, key, row, ours)]
+    if key == "database.max_size":
+        _keep_full_map(target, row, entry)
+    return row, []
+
+
+def _drift(target: Target, key: str, row: Row, ours: Entry) -> Problem:
+    row.update(state="drifted", action="skip", reason=target.last_change(key))
+    return problem(
+        "%s was changed by someone else since, so it is left alone" % key,
+        where=row["reason"],
+        found=target.show(key, row["before"]),
+        wanted="%s (as found) or %s (as written)"
+        % (target.show(key, row["after"]), target.show(key, ours["wrote"]["value"])),
+        do="Set it by hand, or accept the present with rollback_adopt.",
+    )
+
+
+def _keep_full_map(target: Target, row: Row, entry: Entry) -> None:
+    old = entry["before"] if entry["before"] is not None else entry["effective"]
+    old = target.behaviour(row["lever"]).spec.default if old is None else old
+    used = map_used_bytes(target.ctx)
+    if row["before"] is None or old >= row["before"] or used is None or used <= MAP_SHARE * old:
+        return
+    row.update(
+        state="unchanged",
+        action="skip",
+        after=row["before"],
+        reason="kept at %s: %d of the old %d bytes are in use (%d %%, limit %d %%)"
+        % (target.show(row["lever"], row["before"]), used, old, 100 * used // old, 100 * MAP_SHARE),
+    )
+
+
+def map_used_bytes(ctx: Any) -> Any:
+    """Return the bytes of the mdb map in use, or None where the server does not tell."""
+    figures = ctx.directory.database_figures(ctx.database)
+    used, page = figures.get("pages_used"), figures.get("page_size")
+    return used * page if used and page else None
+
+
+def go_home(target: Target, home: Homeward, closed_as: str = "reverted") -> None:
+    """Carry it out; the caller holds the lock. Rows get their state, `home.problems` what failed.
+
+    One lever that fails does not keep the others from going home; the snapshots are closed only when all are there.
+    """
+    origin = target.store.origin()
+    for row in home.changes():
+        assert origin is not None
+        try:
+            _restore(target, origin, row, home.entries[row["lever"]])
+        except Exception as error:  # noqa: BLE001 - whatever stops one lever must not keep the others from going home
+            found = error.problems if isinstance(error, LdaptuneError) else [_unforeseen(row["lever"], error)]
+            row.update(state="failed", reason=found[0]["what"])
+            home.problems.extend(found)
+    if home.complete():
+        for snapshot in _fresh(target, home.closes):
+            target.store.close(snapshot, closed_as)
+
+
+def _restore(target: Target, origin: Snapshot, row: Row, entry: Entry) -> None:
+    key = row["lever"]
+    target.write(origin, key, entry["before"], row["before"], entry["record"])
+    seen: Observation = target.observe(key)
+    row.update(configured=seen.get("configured"), effective=seen.get("effective"))
+    if not target.matches(key, seen, entry["before"]):
+        raise LdaptuneError(
+            problem(
+                "%s was set back, but reading it shows another value" % key,
+                found=target.show(key, target.before(key, seen)),
+                wanted=target.show(key, entry["before"]),
+                do="The snapshot stays open; look at the server's log and run this again.",
+            )
+        )
+    row["state"] = "applied"
+
+
+def _unforeseen(key: str, error: Exception) -> Problem:
+    return problem("%s could not be set back" % key, found="%s: %s" % (type(error).__name__, error))
+
+
+def _fresh(target: Target, snapshots: List[Snapshot]) -> List[Snapshot]:
+    # The origin was saved meanwhile: close what is on the disk, not what was read at the start.
+    return [target.store.load(snapshot["id"]) for snapshot in snapshots]
+
+
+def adopt(target: Target) -> List[str]:
+    """Close every open snapshot: the present is the new origin. Returns their ids; the caller holds the lock."""
+    found = target.store.open_snapshots()
+    for snapshot in found:
+        target.store.close(snapshot, "adopted")
+    return [snapshot["id"] for snapshot in found]

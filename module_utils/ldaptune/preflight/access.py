@@ -26,6 +26,8 @@ MAY_MANAGE = (NOT_ALLOWED_ON_RDN, NO_SUCH_ATTRIBUTE)
 # slapd counts a local socket as this strong unless olcLocalSSF says otherwise.
 LOCAL_SSF = 71
 
+HIDDEN = "result 32 (noSuchObject) to a read, as slapd answers where an access rule hides an entry"
+
 Change = Tuple[str, str, List[str]]
 
 
@@ -42,12 +44,16 @@ def impossible_change(dn: str) -> List[Change]:
     return [("delete", attribute.strip(), [value.strip()])]
 
 
-def judge_right(code: int, name: str, whoami: str, dn: str) -> List[Problem]:
-    """Explain the result of the impossible change; nothing to say when the right is there."""
+def judge_right(code: int, name: str, whoami: str, dn: str, readable: bool = True) -> List[Problem]:
+    """Explain the result of the impossible change; nothing to say when the right is there.
+
+    `readable` is false when the same entry came back as absent (32): an access rule hides it then.
+    """
     if code in MAY_MANAGE:
-        return []
+        return [] if readable else [no_right("may not read the configuration", HIDDEN, whoami, dn)]
     if code in (INSUFFICIENT_ACCESS, NO_SUCH_OBJECT):
-        return [no_right("may not manage the configuration", code, name, whoami, dn)]
+        found = "result %d (%s) to a change" % (code, name)
+        return [no_right("may not manage the configuration", found + ("" if readable else ", " + HIDDEN), whoami, dn)]
     if code == UNWILLING:
         return [
             problem(
@@ -70,19 +76,18 @@ def judge_right(code: int, name: str, whoami: str, dn: str) -> List[Problem]:
 
 
 def judge_read(code: int, name: str, whoami: str, dn: str, factors: Factors) -> Problem:
-    """Explain why an entry of the configuration could not be read; `code` 32 means it came back as absent."""
+    """Explain the refusal of a read of the configuration."""
     if code == CONFIDENTIALITY_REQUIRED:
         return not_safe_enough(whoami, factors)
-    return no_right("may not read the configuration", code, name, whoami, dn)
+    return no_right("may not read the configuration", "result %d (%s) to a read" % (code, name), whoami, dn)
 
 
-def no_right(what: str, code: int, name: str, whoami: str, dn: str) -> Problem:
-    """Refuse an identity without the right; a 32 here is an access rule, not an absence."""
-    hidden = "; slapd answers so when an access rule hides an entry that is there" if code == NO_SUCH_OBJECT else ""
+def no_right(what: str, found: str, whoami: str, dn: str) -> Problem:
+    """Refuse an identity without the right, and say who could give it."""
     return problem(
         "%s %s" % (_identity(whoami), what),
         where=dn,
-        found="result %d (%s)%s" % (code, name, hidden),
+        found=found,
         wanted="manage",
         do="Let an administrator of cn=config add to olcDatabase={0}config: olcAccess: {0}to * by dn.exact=%s manage "
         "by * break. Or set tuning_config_dn (such as its olcRootDN) and tuning_config_password_file."

@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Dict, List, NamedTuple, Sequence
+
+from ..directory.names import normalise_dn, split_order
 
 # Named one by one so that no password (olcRootPW) ever leaves the server.
 ATTRIBUTES = (
@@ -13,6 +14,9 @@ ATTRIBUTES = (
     "olcOverlay",
     "olcSuffix",
     "olcDbDirectory",
+    "olcDbMaxSize",
+    "olcDbMaxReaders",
+    "olcAccessLogDB",
     "olcConfigDir",
     "olcConfigFile",
     "olcPidFile",
@@ -31,8 +35,6 @@ ATTRIBUTES = (
     "olcAccessLogOps",
     "olcAccessLogBase",
 )
-
-_INDEX = re.compile(r"^\{-?\d+\}")
 
 
 class Entry(NamedTuple):
@@ -59,29 +61,24 @@ def make_entry(dn: str, attributes: Dict[str, List[str]]) -> Entry:
     return Entry(dn, {name.lower(): [str(value) for value in values] for name, values in attributes.items()})
 
 
-def same_dn(dn: str) -> str:
-    """Return a cn=config DN in a form that can be compared: lower case, no blanks around the separators."""
-    return re.sub(r"\s*([,=])\s*", r"\1", dn.strip()).lower()
-
-
 def find(entries: Sequence[Entry], dn: str) -> Entry | None:
     """Return the entry of that name, None when it is not there."""
-    wanted = same_dn(dn)
-    return next((entry for entry in entries if same_dn(entry.dn) == wanted), None)
+    wanted = normalise_dn(dn)
+    return next((entry for entry in entries if normalise_dn(entry.dn) == wanted), None)
 
 
 def overlays(entries: Sequence[Entry], database_dn: str) -> List[Entry]:
     """Return the overlays of one database in their order."""
-    parent = "," + same_dn(database_dn)
-    found = [entry for entry in entries if entry.values("olcOverlay") and same_dn(entry.dn).endswith(parent)]
-    return [entry for entry in found if "," not in same_dn(entry.dn)[: -len(parent)]]
+    parent = "," + normalise_dn(database_dn)
+    found = [entry for entry in entries if entry.values("olcOverlay") and normalise_dn(entry.dn).endswith(parent)]
+    return [entry for entry in found if "," not in normalise_dn(entry.dn)[: -len(parent)]]
 
 
 def overlay_name(entry: Entry) -> str:
     """Return an overlay's name without its index and path: `{0}syncprov` is `syncprov`."""
-    return _INDEX.sub("", entry.first("olcOverlay")).strip().lower()
+    return split_order(entry.first("olcOverlay"))[1].strip().lower()
 
 
 def config_database(entries: Sequence[Entry]) -> Entry | None:
     """Return the entry of the configuration database."""
-    return next((entry for entry in entries if same_dn(entry.dn) == "olcdatabase={0}config,cn=config"), None)
+    return next((entry for entry in entries if normalise_dn(entry.dn) == "olcdatabase={0}config,cn=config"), None)

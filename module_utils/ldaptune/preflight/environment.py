@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Dict, List, Mapping, Sequence, Tuple
 
+from ..host.process import parse_arguments
 from ..problems import Problem, problem
 
 # Attributes and behaviour were read in the sources of 2.4 and later; 2.3 knows neither back-mdb nor most of them.
@@ -57,43 +57,12 @@ def not_root(euid: int) -> List[Problem]:
     return [problem("root is needed on this host", found="uid %d" % euid, wanted="uid 0", do="Set become: true.")]
 
 
-def no_slapd() -> Problem:
-    """Refuse a host where no slapd runs."""
-    return problem("no slapd is running", do="Start it, and look at its log if it does not stay up.")
-
-
-def several_slapds(names: Sequence[str]) -> Problem:
-    """Refuse to guess which of several slapds is meant; `names` says what may be put into tuning_instance."""
-    return problem(
-        "several slapds run on this host",
-        found="; ".join(names),
-        wanted="one of them named",
-        do="Set tuning_instance to a pid file, a configuration directory or an ldapi URI of the one to tune.",
-    )
-
-
-def options(argv: Sequence[str]) -> Dict[str, str]:
-    """Return the options of slapd's command line that take a value, by letter (`-F dir` and `-Fdir` alike)."""
-    found: Dict[str, str] = {}
-    index = 1
-    while index < len(argv):
-        match = re.match(r"^-([fFhnlrugdocsTtS])(.*)$", argv[index])
-        if match:
-            letter, value = match.groups()
-            if not value and index + 1 < len(argv):
-                index += 1
-                value = argv[index]
-            found[letter] = value
-        index += 1
-    return found
-
-
 def config_source(argv: Sequence[str], config_dir: str, config_file: str) -> Tuple[str, List[Problem]]:
     """Tell where slapd's configuration lives, and refuse where a change would vanish at the next start.
 
     `config_dir` and `config_file` are olcConfigDir and olcConfigFile as far as they could be read.
     """
-    given = options(argv)
+    given = parse_arguments(argv)
     if "f" in given and "F" in given:
         return "slapd.conf", [
             problem(

@@ -37,10 +37,11 @@ def test_without_the_right_the_identity_and_the_rule_to_add_are_shown():
 
 
 def test_a_hidden_entry_is_not_called_missing():
-    found = judge_read(32, "noSuchObject", ROOT, "cn=config", NO_FACTORS)
-    assert "may not read the configuration" in found["what"]
-    assert "hides an entry that is there" in found["found"]
-    assert "no cn=config" not in found["what"]
+    for code, what in ((50, "may not manage the configuration"), (67, "may not read the configuration")):
+        (found,) = judge_right(code, "insufficientAccessRights", ROOT, "cn=config", readable=False)
+        assert what in found["what"]
+        assert "an access rule hides an entry" in found["found"]
+    assert "result 50" in judge_read(50, "insufficientAccessRights", ROOT, "cn=config", NO_FACTORS)["found"]
 
 
 def test_a_read_only_configuration_has_its_own_words():

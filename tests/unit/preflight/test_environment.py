@@ -10,11 +10,8 @@ from ldaptune.preflight.environment import (
     ldap3_package,
     no_ldap3,
     no_ldapi,
-    no_slapd,
     not_root,
-    options,
     os_release,
-    several_slapds,
     too_old,
 )
 
@@ -41,21 +38,6 @@ def test_the_package_is_named_for_the_distribution(text, package):
 def test_root_is_needed():
     assert not_root(0) == []
     assert "become" in not_root(1000)[0]["do"]
-
-
-def test_no_and_several_slapds():
-    assert no_slapd()["what"] == "no slapd is running"
-    found = several_slapds(["pid 1, /etc/ldap/slapd.d", "pid 2, /srv/slapd.d"])
-    assert "pid 2, /srv/slapd.d" in found["found"]
-    assert "tuning_instance" in found["do"]
-
-
-def test_options_are_read_in_both_spellings():
-    assert options(["slapd", "-F/etc/x", "-h", "ldap:/// ldapi:///", "-u", "openldap"]) == {
-        "F": "/etc/x",
-        "h": "ldap:/// ldapi:///",
-        "u": "openldap",
-    }
 
 
 @pytest.mark.parametrize(

@@ -43,17 +43,23 @@ def entries(lab):
     return found
 
 
+def server(lab):
+    """The server options, with a state directory that does not exist yet."""
+    return dict(lab.server, state_dir=os.path.join(lab.root, "ldaptune"))
+
+
 @pytest.fixture
 def tune(run_module):
     def run(lab, state="applied", check=False, **options):
         options.setdefault("consent", ALL)
-        return run_module("tuning_profile", {"state": state, "server": lab.server, **options}, check=check, diff=True)
+        arguments = {"state": state, "server": server(lab), **options}
+        return run_module("tuning_profile", arguments, check=check, diff=True)
 
     return run
 
 
 def snapshots(lab):
-    return sorted(Path(lab.server["state_dir"]).glob("*/snapshots/*.json"))
+    return sorted(Path(server(lab)["state_dir"]).glob("*/snapshots/*.json"))
 
 
 def test_apply_again_revert(slapd, tune):
@@ -100,8 +106,8 @@ def test_check_mode_writes_nothing(slapd, tune):
     assert set(result["states"].values()) == {"pending"}
     assert result["diff"]["before"] != result["diff"]["after"]
     assert slapd.slapcat(0) == before
-    assert not os.path.exists(slapd.server["state_dir"])
+    assert not os.path.exists(server(slapd)["state_dir"])
     for state in ("audited", "reverted", "adopted"):
         assert not tune(slapd, state, check=True)["changed"]
     assert slapd.slapcat(0) == before
-    assert not os.path.exists(slapd.server["state_dir"])
+    assert not os.path.exists(server(slapd)["state_dir"])

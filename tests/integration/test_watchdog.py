@@ -1,0 +1,124 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Arms of a comparison and the watchdog, on a real slapd."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from ldaptune.directory.openldap import connect
+
+PROFILE = {
+    "schema": 1,
+    "name": "quiet",
+    "digest": "d" * 64,
+    "levers": {
+        key: {"op": "value", "value": value, "why": "a test", "when_unsupported": "skip", "from": "quiet.yml"}
+        for key, value in (("slapd.log_level", 32768), ("slapd.threads", 24), ("database.max_readers", 200))
+    },
+    "excluded": [],
+    "expect": {},
+}
+CONSENT = ["security", "availability"]
+
+
+def wait_for(condition, seconds=30):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def tune(run_module):
+    return lambda lab, state="applied", **more: run_module(
+        "tuning_profile", {"state": state, "server": lab.server, "consent": CONSENT, **more}
+    )
+
+
+@pytest.fixture
+def arm(run_module):
+    return lambda lab, which, phase="start", watch_seconds=0, resolved=PROFILE, **more: run_module(
+        "tuning_arm",
+        {
+            "arm": which,
+            "phase": phase,
+            "watch_seconds": watch_seconds,
+            "resolved": resolved,
+            "server": lab.server,
+            **more,
+        },
+    )
+
+
+def config(lab, attribute, dn="cn=config"):
+    with connect(lab.server) as directory:
+        return (directory.read(dn, [attribute]) or {}).get(attribute)
+
+
+def root(lab):
+    return next(Path(lab.server["state_dir"]).glob("slapd-*"))
+
+
+def watchdogs(lab):
+    """Pids of watchdog processes of this lab's state directory."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            line = Path("/proc", pid, "cmdline").read_bytes()
+            state = Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if lab.server["state_dir"].encode() in line and b"run.py" in line and state != "Z":
+            found.append(int(pid))
+    return found
+
+
+def test_legs_flip_and_read_back(slapd, tune, arm):
+    applied = tune(slapd, resolved=PROFILE, watch_seconds=300)
+    assert applied["changed"], applied
+    for which, level, threads in (("as_found", ["stats"], None), ("profile", ["none"], ["24"])):
+        start = arm(slapd, which, watch_seconds=300)
+        assert not start["changed"] and start["readback"]["ok"], start
+        assert config(slapd, "olcLogLevel") == level
+        assert config(slapd, "olcThreads") == threads
+        finish = arm(slapd, which, "finish")
+        assert finish["readback"]["ok"], finish
+        assert finish["slapd"]["pid"] == start["slapd"]["pid"] == slapd.pid
+        assert finish["slapd"]["cpu_seconds"] >= start["slapd"]["cpu_seconds"]
+    assert len(watchdogs(slapd)) == 1
+    kept = tune(slapd, resolved=PROFILE)
+    assert not kept["changed"] and not kept.get("failed"), kept
+    assert watchdogs(slapd) == []
+    assert not (root(slapd) / "active.json").exists()
+
+
+def test_a_quiet_leg_counts_nobody_else(slapd, tune, arm):
+    tune(slapd, resolved=PROFILE, watch_seconds=300)
+    start = arm(slapd, "as_found")
+    finish = arm(slapd, "as_found", "finish")
+    counted = finish["counters"]["operations"]["total"] - start["counters"]["operations"]["total"]
+    assert counted - finish["counters"]["own"]["total"] == 0
+    tune(slapd, "reverted")
+
+
+def test_nobody_renews_and_the_host_goes_home(slapd, tune, arm):
+    before = slapd.slapcat(0)
+    tune(slapd, resolved=PROFILE, watch_seconds=300)
+    assert arm(slapd, "profile", watch_seconds=1)["readback"]["ok"]
+    wait_for(lambda: not watchdogs(slapd))
+    assert config(slapd, "olcLogLevel") == ["stats"]
+    assert config(slapd, "olcThreads") is None
+    assert not (root(slapd) / "active.json").exists()
+    log = (root(slapd) / "watchdog.log").read_text()
+    assert "slapd.threads: applied, 24 -> (not set)" in log and log.rstrip().endswith("home")
+    stable = ("entryCSN", "modifyTimestamp", "modifiersName")
+    lines = [sorted(x for x in text.splitlines() if not x.startswith(stable)) for text in (before, slapd.slapcat(0))]
+    assert lines[0] == lines[1]
+    assert tune(slapd, "reverted")["changed"] is False

@@ -7,6 +7,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -122,3 +124,34 @@ def test_nobody_renews_and_the_host_goes_home(slapd, tune, arm):
     lines = [sorted(x for x in text.splitlines() if not x.startswith(stable)) for text in (before, slapd.slapcat(0))]
     assert lines[0] == lines[1]
     assert tune(slapd, "reverted")["changed"] is False
+
+
+def ansible(checkout, lab, module, arguments, *more):
+    """Run a module as Ansible does: packed, shipped, in a process of its own that ends."""
+    environment = dict(
+        os.environ,
+        ANSIBLE_CONFIG=str(checkout / "ansible.cfg"),
+        ANSIBLE_LOCAL_TEMP=os.path.join(lab.root, "ansible"),
+        ANSIBLE_REMOTE_TEMP=os.path.join(lab.root, "ansible"),
+    )
+    command = [sys.executable, "-m", "ansible", "adhoc", "-i", "lab1,", "lab1", "-c", "local", "-m", module]
+    command += ["-e", "ansible_python_interpreter=%s" % sys.executable, "-o", "-a", json.dumps(arguments), *more]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert "=>" in done.stdout, done.stdout + done.stderr
+    return json.loads(done.stdout.partition("=>")[2])
+
+
+def test_the_watchdog_outlives_the_shipped_module(slapd, checkout):
+    arguments = {"state": "applied", "server": slapd.server, "resolved": PROFILE, "consent": CONSENT}
+    result = ansible(checkout, slapd, "tuning_profile", dict(arguments, watch_seconds=300))
+    assert result["changed"], result
+    (pid,) = watchdogs(slapd)
+    # Its own session, nothing of Ansible's temporary files, no terminal or pipe held open.
+    assert os.getsid(pid) == pid or os.getsid(pid) != os.getsid(0)
+    open_files = [os.readlink("/proc/%d/fd/%s" % (pid, name)) for name in os.listdir("/proc/%d/fd" % pid)]
+    assert not [name for name in open_files if name.startswith("pipe:") or "ansible" in name], open_files
+    leg = {"server": slapd.server, "resolved": PROFILE, "arm": "profile", "phase": "start", "watch_seconds": 1}
+    assert ansible(checkout, slapd, "tuning_arm", leg)["readback"]["ok"]
+    assert watchdogs(slapd) in ([pid], [])
+    wait_for(lambda: not watchdogs(slapd))
+    assert config(slapd, "olcLogLevel") == ["stats"]

@@ -75,6 +75,13 @@ class OpenLdap:
         """Return the one database meant; none or several raise LdaptuneError naming what is there."""
         return _databases.choose(self.databases(), suffix or self._suffix)
 
+    def config_source(self) -> str:
+        """Return "slapd.d", "slapd.conf" (changes are gone after a restart), or "" where this identity sees neither."""
+        entry = self.read("cn=config", ("olcConfigDir", "olcConfigFile")) or {}
+        if _monitor.first(entry, "olcConfigDir"):
+            return "slapd.d"
+        return "slapd.conf" if _monitor.first(entry, "olcConfigFile") else ""
+
     def version(self) -> Tuple[int, ...]:
         """Return (2, 5, 13), or () where cn=Monitor does not show it to this identity."""
         entry = self._monitor_read("cn=Monitor", ("monitoredInfo",))

@@ -46,6 +46,11 @@ class AttributeLever(Lever):
                 show_version(self.spec.since),
                 show_version(ctx.version),
             )
+        if self.spec.cost == "restart" and ctx.config_source != "slapd.d":
+            return (
+                "slapd was started from slapd.conf: the restart that %s needs would lose the value"
+                % self.spec.attribute
+            )
         if self.spec.entry == "database" and ctx.database["backend"] not in self.stores:
             return "%s is an attribute of %s, this database is %s" % (
                 self.spec.attribute,

@@ -74,7 +74,7 @@ class Lever:
 
     def lasts(self, ctx: Context) -> bool:
         """Return whether the value is still there after a restart of the server."""
-        return ctx.slapd.config_source == "slapd.d"
+        return ctx.config_source == "slapd.d"
 
     def same(self, seen: Observation, wanted: Any) -> bool:
         """Return whether the wanted value is there already, configured and, as far as it can be seen, effective.

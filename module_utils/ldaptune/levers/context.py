@@ -22,6 +22,7 @@ class Context:
     """One slapd being tuned. `directory` and `slapd` change when it is restarted: never keep them aside.
 
     host: the facts of host.facts. database: the one chosen by suffix. version: (2, 5, 13). server: the options.
+    config_source: slapd.d, or slapd.conf (cn=config lasts as long as the process then). restarts: how many we made.
     wanted: values that the same plan sets, by lever: a planner fills it so that limits can be checked against what will
     be there; empty, they are checked against what is.
     """
@@ -42,6 +43,7 @@ class Context:
         self.version = version
         self.server: Dict[str, Any] = dict(server)
         self.slapd = slapd
+        self.config_source = directory.config_source() or slapd.config_source
         self.restarts = 0
         self.wanted: Dict[str, Any] = {}
 

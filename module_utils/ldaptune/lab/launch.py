@@ -12,7 +12,7 @@ import sys
 from typing import List, Sequence
 
 # What a lab's own copy of this package needs, so that it works when the checkout (or the module's payload) is gone.
-PARTS = ("__init__", "config", "control", "launch", "process", "slapd", "syslog", "users")
+PARTS = ("__init__", "config", "control", "launch", "process", "settings", "slapd", "syslog", "users")
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
 START = """#!/bin/sh

@@ -10,7 +10,8 @@ from typing import Any, Dict, List
 
 from ..problems import LdaptuneError, problem
 from . import process, syslog
-from .slapd import ADDRESS, PATH, LabSlapd
+from .settings import ADDRESS
+from .slapd import PATH, LabSlapd
 
 ROOT = "/var/lib/ldaptune-lab"
 PORT = 10139

@@ -4,13 +4,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from typing import Any, Dict, List, Mapping, Tuple
 
+from .directory.errors import DirectoryTimeout, DirectoryUnreachable
 from .plan import Plan, Row
 from .problems import LdaptuneError, Problem, problem
 from .snapshot import Snapshot, remember
 from .target import Target
+
+# How long an undo waits for a slapd that went away while it was being changed.
+RECONNECT_SECONDS = 5.0
 
 
 def settle_states(target: Target, rows: List[Row]) -> None:
@@ -36,6 +41,7 @@ def carry_out(target: Target, plan: Plan, profile: Mapping[str, Any]) -> Snapsho
         for row in changes:
             run.change(row)
     except BaseException as error:
+        run.reconnect_after(error)
         raise LdaptuneError([_failure(error, run.doing), *run.undo()]) from error
     settle_states(target, plan.rows)
     run.finish(profile)
@@ -87,6 +93,12 @@ class _Run:
             )
         row["state"] = "applied"
 
+    def reconnect_after(self, error: BaseException) -> None:
+        """Connect again where the failure was a lost connection; what follows says it if that does not help."""
+        if isinstance(error, (DirectoryUnreachable, DirectoryTimeout)):
+            with contextlib.suppress(LdaptuneError):
+                self.target.ctx.reconnect(RECONNECT_SECONDS)
+
     def undo(self) -> List[Problem]:
         """Take this run's writes back, last first; return what could not be taken back, or that all was."""
         failed: List[Problem] = []
@@ -95,8 +107,8 @@ class _Run:
             key = row["lever"]
             row["state"] = "failed"
             try:
-                self._undo_one(key, earlier)
-                names.append(key)
+                self._undo_one(row, earlier)
+                names.append(key + (" (%s)" % row["reason"] if row["reason"] else ""))
             except Exception as error:  # noqa: BLE001 - whatever stops one lever must not keep the others from going home
                 failed.append(_not_undone(key, error, self.target.store.path(self.origin["id"])))
         if failed:
@@ -105,13 +117,16 @@ class _Run:
         text = "undone again: %s" % ", ".join(names) if names else "nothing had been written"
         return [problem("%s; the host is as it was before this run" % text)]
 
-    def _undo_one(self, key: str, earlier: Any) -> None:
-        target, entry = self.target, self.step["levers"][key]
+    def _undo_one(self, row: Row, earlier: Any) -> None:
+        target, key = self.target, row["lever"]
+        entry = self.step["levers"][key]
         if not target.matches(key, target.observe(key), entry["before"]):
             wrote = self.origin["levers"][key]["wrote"]["value"]
-            target.write(self.origin, key, entry["before"], wrote, entry["record"])
+            remarks = target.write(self.origin, key, entry["before"], wrote, entry["record"])
             seen = target.observe(key)
-            if not target.matches(key, seen, entry["before"]):
+            if remarks:
+                row["reason"] = "; ".join(remarks)
+            elif not target.matches(key, seen, entry["before"]):
                 raise LdaptuneError(
                     problem(
                         "%s reads back another value after the undo" % key,

@@ -9,16 +9,13 @@ not made yet is "pending"; a lever left to its owner is "excluded"; the others a
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Tuple
 
 from .levers.table import in_force
 from .problems import Problem, problem
 
 Row = Dict[str, Any]
 Wish = Mapping[str, Any]
-
-# Reader slots beyond the worker threads: slapd's own readers and the offline tools need some too.
-READER_SLACK = 16
 
 # 0 switches these limits off, so 0 is the longest of all times, not the shortest.
 ZERO_IS_ENDLESS = frozenset(["slapd.idle_timeout", "slapd.write_timeout"])
@@ -93,6 +90,17 @@ def rank(spec: Any, old: Any, new: Any) -> int:
     return 10
 
 
+def targets(resolved: Mapping[str, Any], views: Mapping[str, View]) -> Dict[str, Any]:
+    """Return {lever: value} of what a plan would write, so that limits between levers can be checked."""
+    found: Dict[str, Any] = {}
+    for key, view in views.items():
+        if view.observation.get("supported"):
+            value, satisfied = target_of(resolved["levers"][key], view.spec, view.observation)
+            if not satisfied and not view.same(value):
+                found[key] = value
+    return found
+
+
 def make_plan(
     resolved: Mapping[str, Any], views: Mapping[str, View], consent: Iterable[str] = (), exclude: Iterable[str] = ()
 ) -> Plan:
@@ -114,7 +122,6 @@ def make_plan(
             problems.extend(_consents(row, given))
         rows.append((stage, row))
     ordered = [row for _, row in sorted(rows, key=lambda pair: pair[0])]
-    problems.extend(_readers_for_threads(ordered, views))
     return Plan(ordered, problems)
 
 
@@ -181,29 +188,6 @@ def _consents(row: Row, given: Iterable[str]) -> List[Problem]:
         )
         for name in needed_consents(row)
         if name not in given
-    ]
-
-
-def _readers_for_threads(rows: Sequence[Row], views: Mapping[str, View]) -> List[Problem]:
-    """Refuse a plan that would leave fewer reader slots than workers plus slack (MDB_READERS_FULL under load)."""
-    final: Dict[str, Any] = {}
-    for row in rows:
-        if row["lever"] in ("slapd.threads", "database.max_readers") and row["action"] != "skip":
-            view = views[row["lever"]]
-            value = row["after"] if row["action"] == "change" else None
-            final[row["lever"]] = present(view.spec, view.observation) if value is None else value
-    changing = any(row["action"] == "change" for row in rows if row["lever"] in final)
-    threads, readers = final.get("slapd.threads"), final.get("database.max_readers")
-    if not changing or threads is None or readers is None or readers >= threads + READER_SLACK:
-        return []
-    return [
-        problem(
-            "database.max_readers would be too few for slapd.threads",
-            where="levers",
-            found="%d readers for %d threads" % (readers, threads),
-            wanted="at least %d readers" % (threads + READER_SLACK),
-            do="Raise database.max_readers or lower slapd.threads in the profile.",
-        )
     ]
 
 

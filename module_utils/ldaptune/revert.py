@@ -4,15 +4,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Dict, List, NamedTuple, Tuple
 
 from .plan import Row, rank
 from .problems import LdaptuneError, Problem, problem
 from .snapshot import Snapshot
 from .target import Entry, Observation, Target
-
-# A map that is used beyond this share of its old size stays as it is: shrunk, the next writes would fail.
-MAP_SHARE = 0.8
 
 
 class Homeward(NamedTuple):
@@ -28,7 +25,7 @@ class Homeward(NamedTuple):
         return [row for row in self.rows if row["action"] == "change"]
 
     def complete(self) -> bool:
-        """Return whether the host is as the snapshot says, apart from a map that had to stay."""
+        """Return whether the host is as the snapshot says, apart from what a remark says."""
         return not any(row["state"] in ("failed", "drifted", "pending") for row in self.rows)
 
 
@@ -102,8 +99,6 @@ def _row(target: Target, key: str, entry: Entry, ours: Entry) -> Tuple[Row, List
         return row, []
     if not target.is_ours(key, seen, ours):
         return row, [_drift(target, key, row, ours)]
-    if key == "database.max_size":
-        _keep_full_map(target, row, entry)
     return row, []
 
 
@@ -117,28 +112,6 @@ def _drift(target: Target, key: str, row: Row, ours: Entry) -> Problem:
         % (target.show(key, row["after"]), target.show(key, ours["wrote"]["value"])),
         do="Set it by hand, or accept the present with rollback_adopt.",
     )
-
-
-def _keep_full_map(target: Target, row: Row, entry: Entry) -> None:
-    old = entry["before"] if entry["before"] is not None else entry["effective"]
-    old = target.behaviour(row["lever"]).spec.default if old is None else old
-    used = map_used_bytes(target.ctx)
-    if row["before"] is None or old >= row["before"] or used is None or used <= MAP_SHARE * old:
-        return
-    row.update(
-        state="unchanged",
-        action="skip",
-        after=row["before"],
-        reason="kept at %s: %d of the old %d bytes are in use (%d %%, limit %d %%)"
-        % (target.show(row["lever"], row["before"]), used, old, 100 * used // old, 100 * MAP_SHARE),
-    )
-
-
-def map_used_bytes(ctx: Any) -> Any:
-    """Return the bytes of the mdb map in use, or None where the server does not tell."""
-    figures = ctx.directory.database_figures(ctx.database)
-    used, page = figures.get("pages_used"), figures.get("page_size")
-    return used * page if used and page else None
 
 
 def go_home(target: Target, home: Homeward, closed_as: str = "reverted") -> None:
@@ -162,10 +135,11 @@ def go_home(target: Target, home: Homeward, closed_as: str = "reverted") -> None
 
 def _restore(target: Target, origin: Snapshot, row: Row, entry: Entry) -> None:
     key = row["lever"]
-    target.write(origin, key, entry["before"], row["before"], entry["record"])
+    remarks = target.write(origin, key, entry["before"], row["before"], entry["record"])
     seen: Observation = target.observe(key)
     row.update(configured=seen.get("configured"), effective=seen.get("effective"))
-    if not target.matches(key, seen, entry["before"]):
+    home = target.matches(key, seen, entry["before"])
+    if not home and not remarks:
         raise LdaptuneError(
             problem(
                 "%s was set back, but reading it shows another value" % key,
@@ -174,7 +148,10 @@ def _restore(target: Target, origin: Snapshot, row: Row, entry: Entry) -> None:
                 do="The snapshot stays open; look at the server's log and run this again.",
             )
         )
-    row["state"] = "applied"
+    row.update(state="applied" if home else "unchanged", reason="; ".join(remarks))
+    if not home:
+        # Something had to stay, a map too full to be made small again: that is told, and is the end of it.
+        row["after"] = target.before(key, seen)
 
 
 def _unforeseen(key: str, error: Exception) -> Problem:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 from typing import Any, Callable, Dict, Iterable, List, Mapping
 
-from .plan import Plan, View, before_of, make_plan, present
+from .plan import Plan, View, before_of, make_plan, present, targets
 from .problems import LdaptuneError
 from .snapshot import Snapshot, Store, now_text
 
@@ -44,6 +44,7 @@ class Target:
         """Observe every lever of a profile and plan; writes nothing."""
         left = set(exclude) | set(resolved.get("excluded", ()))
         views = {key: self.view(key) for key in resolved["levers"] if key not in left}
+        self.ctx.wanted = targets(resolved, views)
         return make_plan(resolved, views, consent, left)
 
     def lasts(self, key: str) -> bool:
@@ -77,18 +78,23 @@ class Target:
         """Return the value a change replaces."""
         return before_of(self.behaviour(key).spec, seen)
 
-    def write(self, origin: Snapshot, key: str, value: Any, replaces: Any, record: Any = None) -> None:
-        """Write one lever, by its value or back to a record; the intent is on the disk before the write is tried."""
+    def write(self, origin: Snapshot, key: str, value: Any, replaces: Any, record: Any = None) -> List[str]:
+        """Write one lever, by its value or back to a record; the intent is on the disk before the write is tried.
+
+        Returns the lever's remarks: what a way back had to leave as it is, and why.
+        """
         entry = origin["levers"][key]
         entry["wrote"] = {"value": value, "replaces": replaces, "done": False, "at": now_text()}
         self.store.save(origin)
         lever = self.behaviour(key)
+        remarks: List[str] = []
         if record is None:
             lever.write(self.ctx, value)
         else:
-            lever.restore(self.ctx, copy.deepcopy(record))
+            remarks = list(lever.restore(self.ctx, copy.deepcopy(record)))
         entry["wrote"]["done"] = True
         self.store.save(origin)
+        return remarks
 
     def last_change(self, key: str) -> str:
         """Return who changed the lever's entry last and when, as far as the server tells; never fails."""

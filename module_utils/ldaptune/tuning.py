@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Sequence
 
 from . import watchdog
-from .apply import carry_out, states_of
+from .apply import carry_out, settle_states, states_of
 from .arm import Arms
 from .host.process import figures
 from .levers.table import LEVERS
@@ -110,9 +110,7 @@ def applied(
 
 def _planned(target: Target, plan: Plan) -> Result:
     """Return a plan that is not carried out; raises Refused where something stands against it."""
-    for row in plan.rows:
-        if row["state"] == "unchanged" and not target.lasts(row["lever"]):
-            row["state"] = "live_only"
+    settle_states(target, plan.rows)
     result = result_of(plan.rows, shown_snapshot(target, target.store.origin()), bool(plan.changes()))
     result["notes"] = _notes(target)
     if plan.problems:
@@ -126,11 +124,10 @@ def audited(target: Target, resolved: Mapping[str, Any], exclude: Sequence[str] 
     plan = target.plan(resolved, (), exclude)
     rows = list(plan.rows)
     rows.extend(_seen(target, key) for key in LEVERS if key not in resolved["levers"])
+    settle_states(target, rows)
     origin = target.store.origin()
     for row in rows:
         row["action"] = "none" if row["action"] == "change" else row["action"]
-        if row["state"] == "unchanged" and not target.lasts(row["lever"]):
-            row["state"] = "live_only"
         entry = origin["levers"].get(row["lever"]) if origin else None
         if entry and entry["wrote"] and row["state"] not in ("unsupported", "excluded"):
             seen = target.observe(row["lever"])

@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-
 from ldaptune.directory.openldap import connect
 
 PROFILE = {

@@ -1,0 +1,243 @@
+#!/usr/bin/python
+# Copyright: the ldaptune authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ansible module: the probe."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: authrate
+short_description: Load an LDAP server and measure it
+description:
+  - Sends simple binds or searches over a fixed number of kept connections and returns rates, latencies and failures.
+  - All phases of one task use the same connections. The task ends by itself, whatever becomes of the controller.
+  - It never changes anything, so it is never C(changed). A failed operation is a figure, not a failed task; the task
+    fails when nothing can be measured, for example when the server does not answer or a setting is wrong.
+attributes:
+  check_mode:
+    description: Sends nothing, opens no connection, returns C(skipped).
+    support: full
+  diff_mode:
+    description: There is nothing to differ.
+    support: none
+  platform:
+    description: Linux (epoll).
+    platforms: linux
+    support: full
+options:
+  uri:
+    description: The server, C(ldap://host:port), C(ldaps://host:port) or C(ldapi://%2Fpath%2Fto%2Fsocket).
+    type: str
+    required: true
+  accounts:
+    description:
+      - Pattern of the accounts' DNs. C([0-9999]) draws at random, C([0:9999]) goes in order. Leading
+        zeros give the width.
+      - Empty means the DNs in the rows of O(password_file).
+    type: str
+    default: ''
+  password_file:
+    description:
+      - File on this host with one password for all accounts, or with rows of DN, tab, password.
+      - Needed for O(workload=bind). With O(workload=search) each connection begins with one bind.
+    type: path
+  workload:
+    description: What is sent.
+    type: str
+    choices: [bind, search]
+    default: bind
+  base:
+    description: Search base. Empty means the parent of each account.
+    type: str
+    default: ''
+  filter:
+    description:
+      - Search filter for one account; C({user}) is the value of its first RDN and C({dn}) its DN, both escaped.
+      - Empty means equality on the first RDN. Exactly the account's entry must come, or it is a C(wrong_result).
+    type: str
+    default: ''
+  attributes:
+    description: Attributes that a search asks for.
+    type: list
+    elements: str
+    default: ['1.1']
+  bind_dn:
+    description: Who searches; empty means the first account. Used with O(workload=search) and O(password_file) only.
+    type: str
+    default: ''
+  connections:
+    description: Connections kept open, each with one operation at a time.
+    type: int
+    default: 16
+  processes:
+    description: Processes that share the connections; 0 means one for each four CPUs.
+    type: int
+    default: 0
+  seed:
+    description: The same seed draws the same accounts in the same order.
+    type: str
+    default: '1'
+  phases:
+    description: What is done, in order.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name:
+        description: The phase's key in the result. C(goal) is the one by which the generator is judged.
+        type: str
+        required: true
+      mode:
+        description:
+          - V(pass) sends one operation for each account.
+          - V(closed) keeps every connection busy.
+          - V(open) sends at a fixed rate, and counts latency from the planned time.
+        type: str
+        choices: [pass, closed, open]
+        required: true
+      seconds:
+        description: How long; for V(pass) at most how long.
+        type: float
+        required: true
+      rate:
+        description: Operations a second, for V(open).
+        type: float
+        default: 0
+  sample:
+    description: So many accounts are tried once each before the phases; if one fails, so does the task, without load.
+    type: int
+    default: 0
+  ca_file:
+    description: File with the certificates of the authorities to trust.
+    type: path
+    default: ''
+  starttls:
+    description: Ask for TLS on an C(ldap://) connection before anything else; a refusal ends the task.
+    type: bool
+    default: false
+  insecure:
+    description: Do not verify the server's certificate.
+    type: bool
+    default: false
+  timeout:
+    description: Seconds for an operation's answer and for a connection.
+    type: float
+    default: 5
+  allow_cleartext:
+    description: Allow passwords without TLS to another host than this one.
+    type: bool
+    default: false
+author: The ldaptune authors
+"""
+
+EXAMPLES = r"""
+- name: Measure a leg
+  authrate:
+    uri: ldap://127.0.0.1:3890
+    accounts: uid=user.[0-9999],ou=people,dc=example,dc=com
+    password_file: /run/ldaptune/password
+    connections: 16
+    seed: "7"
+    phases:
+      - {name: prime, mode: pass, seconds: 30}
+      - {name: settle, mode: closed, seconds: 4}
+      - {name: goal, mode: closed, seconds: 16}
+      - {name: fixed, mode: open, seconds: 10, rate: 9000}
+  register: leg
+"""
+
+RETURN = r"""
+phases:
+  description: The figures of each phase, by name; times in ns, C(null) where there is nothing to tell.
+  type: dict
+  returned: not in check mode
+totals:
+  description: What was sent in the whole run (operations by kind, connections), as the server counts it.
+  type: dict
+  returned: not in check mode
+limited_by:
+  description: server_limited, generator_limited or undetermined; RV(limited_why) says why.
+  type: str
+  returned: not in check mode
+limited_why:
+  description: The evidence for RV(limited_by).
+  type: str
+  returned: not in check mode
+accounts:
+  description: How many accounts there are.
+  type: int
+  returned: not in check mode
+remarks:
+  description: What the server said with failures, with counts.
+  type: list
+  elements: dict
+  returned: not in check mode
+interrupted:
+  description: Whether a signal ended the run early.
+  type: bool
+  returned: not in check mode
+worker_died:
+  description: Which process of the probe ended too early, and how; the figures are then not to be used.
+  type: str
+  returned: when it happened
+sample:
+  description: How many accounts were tried before the load, and the result codes.
+  type: dict
+  returned: with O(sample) above 0
+line:
+  description: The run in one line.
+  type: str
+  returned: always
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.ldaptune.load.prepare import Settings, prepare
+from ..module_utils.ldaptune.load.run import run
+from ..module_utils.ldaptune.problems import LdaptuneError
+
+PHASE = {
+    "name": {"type": "str", "required": True},
+    "mode": {"type": "str", "choices": ["pass", "closed", "open"], "required": True},
+    "seconds": {"type": "float", "required": True},
+    "rate": {"type": "float", "default": 0},
+}
+
+ARGUMENTS = {
+    "uri": {"type": "str", "required": True},
+    "accounts": {"type": "str", "default": ""},
+    "password_file": {"type": "path", "no_log": False},
+    "workload": {"type": "str", "choices": ["bind", "search"], "default": "bind"},
+    "base": {"type": "str", "default": ""},
+    "filter": {"type": "str", "default": ""},
+    "attributes": {"type": "list", "elements": "str", "default": ["1.1"]},
+    "bind_dn": {"type": "str", "default": ""},
+    "connections": {"type": "int", "default": 16},
+    "processes": {"type": "int", "default": 0},
+    "seed": {"type": "str", "default": "1"},
+    "phases": {"type": "list", "elements": "dict", "options": PHASE, "required": True},
+    "sample": {"type": "int", "default": 0},
+    "ca_file": {"type": "path", "default": ""},
+    "starttls": {"type": "bool", "default": False},
+    "insecure": {"type": "bool", "default": False},
+    "timeout": {"type": "float", "default": 5},
+    "allow_cleartext": {"type": "bool", "default": False},
+}
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    arguments = dict(module.params, password_file=module.params["password_file"] or "")
+    if module.check_mode:
+        module.exit_json(changed=False, skipped=True, line="check mode: nothing was sent")
+    try:
+        result = run(prepare(Settings(**arguments)))
+    except LdaptuneError as error:
+        module.fail_json(msg=str(error), problems=error.problems)
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()

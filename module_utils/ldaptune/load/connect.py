@@ -1,0 +1,166 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Open one connection to the server, with TLS where asked; nothing secret is sent here."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import ssl
+import time
+from typing import Any, List, NamedTuple, Tuple
+
+from . import wire
+from .uri import Target
+
+CONNECT_ERRORS = {
+    errno.ECONNREFUSED: "connect_refused",
+    errno.ENOENT: "connect_no_socket",
+    errno.EACCES: "connect_permission",
+    errno.EMFILE: "connect_descriptors",
+    errno.ENFILE: "connect_descriptors",
+    errno.ECONNRESET: "reset",
+}
+
+
+class ConnectFailed(Exception):
+    """A connection that was not made: `name` is the failure's class, `text` what to tell."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(text)
+        self.name = name
+        self.text = text
+
+
+class Security(NamedTuple):
+    """What protects the connection; `context` is None for clear text and ldapi."""
+
+    context: ssl.SSLContext | None
+    starttls: bool
+
+
+def context(ca_file: str, insecure: bool) -> ssl.SSLContext:
+    """Return a client context: certificate and name are verified (a common name alone is not) unless `insecure`.
+
+    Raises ConnectFailed when the CA file cannot be read.
+    """
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    made.hostname_checks_common_name = False
+    if insecure:
+        made.check_hostname = False
+        made.verify_mode = ssl.CERT_NONE
+        return made
+    try:
+        if ca_file:
+            made.load_verify_locations(cafile=ca_file)
+        else:
+            made.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    except (OSError, ssl.SSLError) as error:
+        raise ConnectFailed("tls", "cannot read the CA file %s: %s" % (ca_file, error.strerror or error)) from None
+    return made
+
+
+def open_connection(
+    target: Target, addresses: List[Tuple[int, Any]], security: Security, timeout: float
+) -> socket.socket:
+    """Return a connected socket, non-blocking, TLS finished; raises ConnectFailed.
+
+    `timeout` (seconds) covers the whole of it.
+    """
+    deadline = time.monotonic() + timeout
+    plain = _reach(target, addresses, deadline)
+    try:
+        if security.starttls:
+            _ask_for_tls(plain, deadline)
+        if security.context is None:
+            plain.setblocking(False)
+            return plain
+        plain.settimeout(_left(deadline))
+        try:
+            wrapped = security.context.wrap_socket(plain, server_hostname=target.host.partition("%")[0])
+        except socket.timeout:
+            raise ConnectFailed("connect_timeout", "no TLS handshake within %.0f s" % timeout) from None
+        except ssl.SSLCertVerificationError as error:
+            text = "the server's certificate was not accepted for %s: %s" % (target.host, error.verify_message)
+            raise ConnectFailed("tls", text) from None
+        except (OSError, ValueError) as error:
+            raise ConnectFailed("tls", "the TLS handshake failed: %s" % error) from None
+        wrapped.setblocking(False)
+        return wrapped
+    except BaseException:
+        plain.close()
+        raise
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise ConnectFailed("connect_timeout", "no connection in time")
+    return left
+
+
+def _reach(target: Target, addresses: List[Tuple[int, Any]], deadline: float) -> socket.socket:
+    failed = ConnectFailed("connect_failed", "no address")
+    for family, address in addresses:
+        made: socket.socket | None = None
+        try:
+            made = socket.socket(family, socket.SOCK_STREAM)
+            made.settimeout(_left(deadline))
+            made.connect(address)
+            if family != socket.AF_UNIX:
+                made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return made
+        except socket.timeout:
+            failed = ConnectFailed("connect_timeout", "%s: no answer to the connection" % target.uri)
+        except OSError as error:
+            failed = ConnectFailed(CONNECT_ERRORS.get(error.errno or 0, "connect_failed"), _why(target, error))
+        if made is not None:
+            made.close()
+    raise failed
+
+
+def _why(target: Target, error: OSError) -> str:
+    if target.scheme == "ldapi":
+        path = os.fsdecode(target.path)
+        if error.errno == errno.ENOENT:
+            return "%s: no such socket" % path
+        if error.errno == errno.EACCES:
+            return "%s: permission denied" % path
+        return "%s: %s" % (path, error.strerror)
+    return "%s: %s" % (target.uri, error.strerror or error)
+
+
+def _ask_for_tls(plain: socket.socket, deadline: float) -> None:
+    """Do StartTLS up to the handshake; anything but a clean success ends here, before a password could be sent."""
+    data = b""
+    try:
+        plain.settimeout(_left(deadline))
+        plain.sendall(wire.envelope(1, wire.starttls()))
+        while True:
+            whole, rest = wire.cut(data)
+            if whole:
+                break
+            plain.settimeout(_left(deadline))
+            more = plain.recv(4096)
+            if not more:
+                raise ConnectFailed("tls", "the server closed the connection instead of answering StartTLS")
+            data += more
+        answer = wire.message(whole[0])
+        if wire.is_notice_of_disconnection(answer):
+            said = wire.result(answer.body)
+            raise ConnectFailed("tls", "server said %s: %s" % (wire.result_name(said.code), said.text))
+        if answer.id != 1 or answer.tag != wire.EXTENDED_RESPONSE:
+            raise ConnectFailed("tls", "the server's answer to StartTLS is none")
+        found = wire.result(answer.body)
+        if found.code != 0:
+            said_text = ": %s" % found.text if found.text else ""
+            raise ConnectFailed("tls", "StartTLS refused: %s%s" % (wire.result_name(found.code), said_text))
+        if len(whole) > 1 or rest:
+            raise ConnectFailed("tls", "bytes in clear text follow the answer to StartTLS")
+    except wire.DecodeError as error:
+        raise ConnectFailed("tls", "the answer to StartTLS is no LDAP message: %s" % error) from None
+    except socket.timeout:
+        raise ConnectFailed("connect_timeout", "no answer to StartTLS in time") from None
+    except OSError as error:
+        raise ConnectFailed("tls", "StartTLS failed: %s" % (error.strerror or error)) from None

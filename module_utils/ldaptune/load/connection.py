@@ -1,0 +1,134 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One kept connection, and the full reading of answers that are not the plain expected one."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import Any, Set
+
+from . import wire
+from .names import normal_dn
+from .tally import Tally, count
+from .workload import Item
+
+WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+READ = 4096
+
+RESPONSE_OF = {"bind": wire.BIND_RESPONSE, "search": wire.SEARCH_DONE}
+
+
+class Lost(Exception):
+    """The connection is of no more use; `name` is the class of failure for what was outstanding on it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+class Connection:
+    """A non-blocking socket with at most one operation outstanding.
+
+    `want` is the whole answer if all is well (bind), or None; `late` has the ids whose time ran out and whose answers
+    may still come.
+    """
+
+    __slots__ = (
+        "sock", "recv", "send", "fd", "tls", "want", "id", "item", "sent", "planned", "busy", "alive",
+        "rest", "unsent", "late", "entries", "wrong", "references",
+    )  # fmt: skip
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.recv = sock.recv
+        self.send = sock.send
+        self.fd = sock.fileno()
+        self.tls = isinstance(sock, ssl.SSLSocket)
+        self.want: bytes | None = None
+        self.id = b""
+        self.item: Item | None = None
+        self.sent = 0
+        self.planned = 0
+        self.busy = False
+        self.alive = True
+        self.rest = b""
+        self.unsent = b""
+        self.late: Set[bytes] = set()
+        self.entries = 0
+        self.wrong = 0
+        self.references = 0
+
+    def read_on(self, data: bytes) -> bytes:
+        """Return `data` and whatever else has arrived; raises Lost at the end of the stream when nothing came."""
+        pieces = [data]
+        piece = data
+        while piece and (self.tls or len(piece) >= 256):
+            try:
+                piece = self.recv(READ)
+            except WOULD_BLOCK:
+                break
+            except OSError:
+                break  # told again, with nothing read, at the next event
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def answers(self, data: bytes, tally: Tally, retired: Set[bytes], kind: str) -> bool:
+        """Read what came; return whether the outstanding operation has ended, with its outcome counted in `tally`.
+
+        A success is not counted here but told by `entries` being -1, since its time is the caller's. Raises Lost when
+        the connection cannot be used any more; what was outstanding is then not counted yet.
+        """
+        ended = False
+        try:
+            whole, self.rest = wire.cut(self.rest + data)
+            for content in whole:
+                answer = wire.message(content)
+                if wire.is_notice_of_disconnection(answer):
+                    said = wire.result(answer.body)
+                    tally.remark(
+                        "notice_of_disconnection", "server said %s: %s" % (wire.result_name(said.code), said.text)
+                    )
+                    raise Lost("notice_of_disconnection")
+                id_octets = answer.id.to_bytes(3, "big") if 32768 <= answer.id <= 8388607 else b""
+                if self.busy and not ended and id_octets == self.id:
+                    ended = self._mine(answer, tally, kind)
+                elif id_octets in self.late:
+                    if answer.tag not in (wire.SEARCH_ENTRY, wire.SEARCH_REFERENCE):
+                        tally.late += 1
+                        self.late.discard(id_octets)
+                        retired.discard(id_octets)
+                else:
+                    count(tally.failures, "unknown_message_id")
+        except wire.DecodeError as error:
+            tally.remark("decode", str(error))
+            raise Lost("decode") from None
+        return ended
+
+    def _mine(self, answer: wire.Message, tally: Tally, kind: str) -> bool:
+        if kind == "search" and answer.tag == wire.SEARCH_ENTRY:
+            self.entries += 1
+            if not self._is_expected(wire.entry_dn(answer.body)):
+                self.wrong += 1
+            return False
+        if kind == "search" and answer.tag == wire.SEARCH_REFERENCE:
+            self.references += 1
+            return False
+        if answer.tag != RESPONSE_OF[kind]:
+            raise wire.DecodeError("an answer of type 0x%02x to a %s" % (answer.tag, kind))
+        found = wire.result(answer.body)
+        if found.code != 0:
+            name = wire.result_name(found.code)
+            tally.refuse(name)
+            who = self.item.name + ":" if tally.naming and self.item else ""
+            text = " ".join(filter(None, (who, found.text, *found.referrals)))
+            tally.remark(name, text)
+        elif kind == "search" and (self.entries != 1 or self.wrong):
+            tally.fail("reference" if self.references and not self.entries else "wrong_result")
+        else:
+            self.entries = -1
+        return True
+
+    def _is_expected(self, dn: bytes) -> bool:
+        item: Any = self.item
+        return normal_dn(dn.decode("utf-8", "backslashreplace")) == normal_dn(item.name)

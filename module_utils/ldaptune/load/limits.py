@@ -1,0 +1,112 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Was the generator the limit? What is read from the system, and the judgement on it (see docs/authrate.md)."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+BUSY_CORE = 0.85  # a process is one thread: above this share of a core it is the bottleneck
+STALLED = 0.3  # share of time in the middle of work, but neither on a CPU nor waiting for one
+HELD = 0.3  # share of an operation's time that its answer lay unread, or the operation unsent
+THROTTLED = 0.1  # share of time without CPU because of a quota
+IDLE_ENOUGH = 0.15  # a host with this share idle had CPU to give
+IDLE_LITTLE = 0.10  # a generator of its own needs this share idle
+STEAL = 0.02
+
+
+class HostCpu(NamedTuple):
+    """CPU time of the whole host since boot, in ticks."""
+
+    total: int
+    idle: int
+    steal: int
+
+
+def host_cpu() -> HostCpu | None:
+    """Read /proc/stat; None where it says nothing."""
+    try:
+        with open("/proc/stat", encoding="ascii") as file:
+            fields = [int(field) for field in file.readline().split()[1:9]]
+    except (OSError, ValueError):
+        return None
+    return HostCpu(sum(fields), fields[3] + fields[4], fields[7]) if len(fields) == 8 and any(fields) else None
+
+
+def queued_seconds() -> float | None:
+    """Return how long this process has waited for a CPU so far; None where the kernel does not count it."""
+    try:
+        with open("/proc/self/schedstat", encoding="ascii") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def throttled_seconds() -> float:
+    """Return how long a CPU quota (cgroup v2, this process's or one above it) has held this process's group so far."""
+    try:
+        with open("/proc/self/cgroup", encoding="utf-8") as file:
+            paths = [line.strip()[3:] for line in file if line.startswith("0::")]
+    except OSError:
+        return 0.0
+    longest, path = 0, paths[0] if paths else "/"
+    while path not in ("/", ""):
+        try:
+            with open("/sys/fs/cgroup%s/cpu.stat" % path, encoding="ascii") as file:
+                found = dict(line.split() for line in file)
+            longest = max(longest, int(found.get("throttled_usec", 0)))
+        except (OSError, ValueError):
+            pass
+        path = os.path.dirname(path)
+    return longest / 1e6
+
+
+def judge(result: Dict[str, Any], before: HostCpu | None, after: HostCpu | None, local: bool) -> Tuple[str, str]:
+    """Return (server_limited | generator_limited | undetermined, why) for one phase's result."""
+    processes: List[Dict[str, Any]] = result["processes"]
+    mean = result["service_ns"]["mean"]
+    if not mean or not processes:
+        return "undetermined", "no operation succeeded"
+    idle, steal = _shares(before, after)
+    for number, process in enumerate(processes):
+        found = _process(process, mean, idle)
+        if found:
+            return "generator_limited", "process %d of %d %s" % (number + 1, len(processes), found)
+    if not local and idle is not None and (idle < IDLE_LITTLE or steal > STEAL):
+        return "generator_limited", "the generator's host was %.0f %% idle, %.0f %% stolen" % (100 * idle, 100 * steal)
+    held = max(_share(process["lag_mean_ns"], mean) for process in processes)
+    if idle is None and held > HELD:
+        return "undetermined", "answers lay unread for %.0f %% of an operation's time, CPU use unknown" % (100 * held)
+    busiest = max(_share(process["cpu_seconds"], process["wall_seconds"]) for process in processes)
+    where = "; server and generator share this host, so the figure is no capacity" if local else ""
+    return "server_limited", "busiest generator process at %.0f %% of a core%s" % (100 * busiest, where)
+
+
+def _process(process: Dict[str, Any], mean: float, idle: float | None) -> str:
+    wall = process["wall_seconds"]
+    busy = _share(process["cpu_seconds"], wall)
+    if busy > BUSY_CORE:
+        return "used %.0f %% of a core: use more processes" % (100 * busy)
+    throttled = _share(process["throttled_seconds"], wall)
+    if throttled > THROTTLED:
+        return "was held by a CPU quota for %.0f %% of the time" % (100 * throttled)
+    if process["queued_seconds"] is not None:
+        working = wall - process["waited_seconds"] - process["cpu_seconds"] - process["queued_seconds"]
+        if _share(working, wall) > STALLED:
+            return "stood still in the middle of its work for %.0f %% of the time" % (100 * working / wall)
+    held = _share(process["lag_mean_ns"], mean)
+    if held > HELD and idle is not None and idle > IDLE_ENOUGH:
+        return "held operations for %.0f %% of their time while CPUs were %.0f %% idle" % (100 * held, 100 * idle)
+    return ""
+
+
+def _shares(before: HostCpu | None, after: HostCpu | None) -> Tuple[float | None, float]:
+    if before is None or after is None or after.total <= before.total:
+        return None, 0.0
+    total = after.total - before.total
+    return (after.idle - before.idle) / total, (after.steal - before.steal) / total
+
+
+def _share(part: float | None, whole: float) -> float:
+    return part / whole if part and whole else 0.0

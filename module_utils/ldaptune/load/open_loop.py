@@ -1,0 +1,104 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A fixed rate: operations have planned times, whatever the server does; latency counts from the planned time.
+
+An operation whose time has come waits for a free connection. What has waited longer than QUEUE_NS is dropped and
+counted, so the queue is bounded and the phase ends in time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import Deque
+
+from .connection import READ, WOULD_BLOCK, Connection
+from .loop import WAIT_SECONDS, Draw, Loop, clock
+from .pacing import Timer
+from .tally import CHUNK, SECOND
+
+QUEUE_NS = SECOND
+# Closer than this the time is waited out by polling: setting a timer would take as long.
+NEAR_NS = 20000
+
+
+def run(  # noqa: PLR0912, PLR0915 - one flat loop: calls cost
+    loop: Loop, draw: Draw, start: int, end: int, *, rate: float, offset: float
+) -> None:
+    """Send at `rate` a second from `start` to `end` (ns of perf_counter); `offset` (0 to 1) shifts this process."""
+    tally, table, poll, slow = loop.tally, loop.table, loop.epoll.poll, loop._slow
+    fresh, fresh_service = tally.fresh, tally.fresh_service
+    step = SECOND / rate
+    tally.planned = total = max(0, math.ceil((end - start) / step - offset - 1e-6))
+    free: Deque[Connection] = deque(c for c in loop.connections if c.alive and not c.busy)
+    timer = Timer(loop.epoll)
+    many, size = len(loop.connections) + 2, 256 if loop.kind == "bind" else READ
+    number = 0
+    freed = start  # when the last connection came free that a due operation had waited for
+    waited = 0
+
+    def release(c: Connection, at: int) -> None:
+        loop._idle(c)
+        free.append(c)
+
+    try:
+        now = clock()
+        while now < end or number < total:
+            due = start + int((number + offset) * step)
+            if number < total and now - due > QUEUE_NS:
+                behind = min(total - number, int((now - QUEUE_NS - due) / step) + 1)
+                number += behind
+                tally.dropped += behind
+                continue
+            if number < total and due <= now and free:
+                c = free.popleft()
+                if not c.alive:
+                    continue
+                tally.lag.append(max(0, now - max(due, freed)))
+                loop.send_next(c, draw, now)
+                c.planned = due
+                number += 1
+                now = clock()
+                continue
+            if number >= total and now >= end:
+                break
+            if now >= end and not free:
+                break
+            near = number < total and free and due - now < NEAR_NS
+            if number < total and free and not near:
+                timer.set(due - now)
+            before = clock()
+            events = poll(0 if near else WAIT_SECONDS, many)
+            now = clock()
+            waited += now - before
+            starved = number < total and not free and due <= now
+            for fd, _ in events:
+                if fd == timer.fd:
+                    timer.clear()
+                    continue
+                c = table[fd]
+                try:
+                    data = c.recv(size)
+                except WOULD_BLOCK:
+                    loop._flush(c)
+                    continue
+                except OSError:
+                    loop._lost(c, "reset")
+                    continue
+                now = clock()
+                if data == c.want:
+                    fresh.append(now - c.planned)
+                    fresh_service.append(now - c.sent)
+                elif not slow(c, data, now):
+                    continue
+                release(c, now)
+                if starved:
+                    freed = now
+            if len(fresh) >= CHUNK:
+                tally.flush()
+            if now >= loop.check_at and loop.check(now, release):
+                break
+        tally.dropped += total - number
+        tally.waited_ns += waited
+    finally:
+        timer.close()

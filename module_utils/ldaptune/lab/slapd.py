@@ -195,6 +195,8 @@ class LabSlapd(LabSettings):
             self._save()
         said = done.stderr.strip() or self._diagnosis()
         self._end_all()
+        if not process.port_free(ADDRESS, self.port):
+            said = "another process listens on port %d" % self.port
         raise LdaptuneError(problem("slapd did not start", where=self.root, found=said[-2000:], wanted=self.uri))
 
     def _wait_answer(self) -> bool:

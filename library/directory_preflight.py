@@ -17,12 +17,55 @@ description:
   - Does not fail because of a problem unless told; a play can so show the problems of all hosts, and fail after that.
 options:
   server:
-    description:
-      - How to reach slapd's configuration, as all modules on the directory host take it.
-      - Keys are C(instance), C(uri), C(config_dn), C(config_password_file), C(ca_file), C(starttls), C(suffix),
-        C(service), C(restart_command), C(state_dir) and C(timeout). Those that are left out have their usual meaning.
+    description: How to find and manage the slapd on this host, as all modules on the directory host take it.
     type: dict
     default: {}
+    suboptions:
+      instance:
+        description: Pid file, configuration directory or LDAP URI that chooses one slapd where several run.
+        type: str
+        default: ""
+      uri:
+        description: URI for cn=config; empty is the running slapd's own ldapi.
+        type: str
+        default: ""
+      config_dn:
+        description: Name to bind as; empty is SASL EXTERNAL over ldapi.
+        type: str
+        default: ""
+      config_password_file:
+        description: File on the host with the password of O(server.config_dn) in its first line.
+        type: str
+        default: ""
+      ca_file:
+        description: Certificates to verify the server with; empty is the system's own.
+        type: str
+        default: ""
+      starttls:
+        description: Use StartTLS on an C(ldap://) URI.
+        type: bool
+        default: false
+      suffix:
+        description: Suffix of the database; empty is the only one there is.
+        type: str
+        default: ""
+      service:
+        description: Service to restart.
+        type: str
+        default: slapd
+      restart_command:
+        description: Command that restarts slapd, in place of the service manager.
+        type: list
+        elements: str
+        default: []
+      state_dir:
+        description: Directory on the host for snapshots and the watchdog, private to root.
+        type: str
+        default: /var/lib/ldaptune
+      timeout:
+        description: Seconds to wait for each answer of the server.
+        type: int
+        default: 10
   name:
     description: What messages call this host; its own name if empty.
     type: str
@@ -125,13 +168,14 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.ldaptune.preflight.run import Preflight, Request
 from ..module_utils.ldaptune.problems import render_all
+from ..module_utils.ldaptune.server_options import SERVER_OPTIONS
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "server": {"type": "dict", "default": {}},
+            "server": {"type": "dict", "default": {}, "options": SERVER_OPTIONS, "apply_defaults": True},
             "name": {"type": "str", "default": ""},
             "measuring": {"type": "bool", "default": False},
             "allow_load": {"type": "bool", "default": False},

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import glob
 import json
 import os
@@ -12,6 +13,7 @@ from typing import Any, List, Mapping
 from ..problems import Problem, problem
 
 MARK = "active.json"
+LOCK = "watchdog.lock"
 
 
 def marks(state_dir: str) -> List[str]:
@@ -29,27 +31,33 @@ def read_mark(path: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def interrupted(path: str, mark: Mapping[str, Any], watched: bool) -> Problem:
-    """Refuse a host that a measurement has in hand; `watched` says that its watchdog is alive."""
-    details = ["%s %s" % (name, mark[name]) for name in sorted(mark) if isinstance(mark[name], (str, int, float))]
-    if watched:
+def watched(path: str) -> bool:
+    """Tell whether the watchdog of a mark lives: it holds a lock beside it as long as it does."""
+    try:
+        handle = os.open(os.path.join(os.path.dirname(path), LOCK), os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def interrupted(path: str, mark: Mapping[str, Any], has_watchdog: bool) -> Problem:
+    """Refuse a host that a measurement has in hand, or that one has left behind."""
+    found = ", ".join("%s %s" % (name, mark[name]) for name in ("profile", "deadline") if mark.get(name))
+    if has_watchdog:
         what = "a measurement has this host in hand"
         do = "Wait for it to end: its watchdog returns the host to as found at the deadline."
     else:
         what = "a measurement was interrupted and left this host as it was at that moment"
         do = "Run rollback.yml for this host: it restores as found and removes the mark."
-    return problem(what, where=path, found=", ".join(details), do=do)
-
-
-def process_alive(pid: Any) -> bool:
-    """Tell whether a process with that number runs."""
-    return isinstance(pid, int) and pid > 0 and os.path.exists("/proc/%d" % pid)
+    return problem(what, where=path, found=found, do=do)
 
 
 def leftovers(state_dir: str) -> List[Problem]:
     """Name every measurement in progress on this host."""
-    found = []
-    for path in marks(state_dir):
-        mark = read_mark(path)
-        found.append(interrupted(path, mark, process_alive(mark.get("pid"))))
-    return found
+    return [interrupted(path, read_mark(path), watched(path)) for path in marks(state_dir)]

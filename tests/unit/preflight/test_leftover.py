@@ -1,0 +1,47 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A measurement in progress, or one that was left behind."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+
+from ldaptune.preflight.leftover import leftovers
+
+MARK = {"profile": "throughput", "deadline": "2026-01-01T00:00:00+00:00", "token": "t0ken", "server": {"uri": "ldapi"}}
+
+
+def mark(tmp_path, text):
+    folder = tmp_path / "0123abcd"
+    folder.mkdir()
+    (folder / "active.json").write_text(text)
+    return folder
+
+
+def test_an_interrupted_measurement_is_named_with_the_way_home(tmp_path):
+    folder = mark(tmp_path, json.dumps(MARK))
+    (found,) = leftovers(str(tmp_path))
+    assert found["what"].startswith("a measurement was interrupted")
+    assert found["where"] == str(folder / "active.json")
+    assert found["found"] == "profile throughput, deadline 2026-01-01T00:00:00+00:00"
+    assert "rollback.yml" in found["do"]
+
+
+def test_one_that_still_runs_is_told_by_the_lock_its_watchdog_holds(tmp_path):
+    folder = mark(tmp_path, json.dumps(MARK))
+    with open(folder / "watchdog.lock", "w") as lock:
+        assert "interrupted" in leftovers(str(tmp_path))[0]["what"]
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert leftovers(str(tmp_path))[0]["what"] == "a measurement has this host in hand"
+
+
+def test_a_damaged_mark_counts(tmp_path):
+    mark(tmp_path, "{")
+    assert len(leftovers(str(tmp_path))) == 1
+
+
+def test_none_without_a_mark(tmp_path):
+    (tmp_path / "0123abcd" / "snapshots").mkdir(parents=True)
+    assert leftovers(str(tmp_path)) == []
+    assert leftovers(str(tmp_path / "nothing")) == []

@@ -25,15 +25,16 @@ def check(text: object) -> str:
 
     if not isinstance(text, str) or not text.strip():
         raise ValueRefused("an expr that is no text", "a Jinja expression such as \"2 * host.cpus\"")
+    problem: Tuple[str, str] | None = None
     for braces in ("{{", "}}", "{%"):
         if braces in text:
             raise ValueRefused('"%s"' % text, "the bare expression", "Leave %s out: expr needs no braces" % braces)
     try:
-        body = _environment().parse("{{ %s }}" % text).body
+        tree = nodes.Template(_environment().parse("{{ %s }}" % text).body)
+        problem = _forbidden(tree) or _unknown_fact(tree)
+        _environment().compile_expression(text)  # finds a test that does not exist, as parsing does not
     except jinja2.TemplateSyntaxError as error:
-        raise ValueRefused('"%s"' % text, "a Jinja expression", "Jinja says: %s" % error.message) from None
-    tree = nodes.Template(body)
-    problem = _forbidden(tree) or _unknown_fact(tree)
+        problem = problem or ("a Jinja expression", "Jinja says: %s" % error.message)
     if problem:
         raise ValueRefused('"%s"' % text, problem[0], problem[1])
     return text.strip()

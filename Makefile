@@ -85,12 +85,12 @@ $(VENV)/.run: requirements.txt constraints.txt | packages
 	[ -n "$$python" ] || { echo "ldaptune's controller needs Python 3.11 or newer with venv" >&2; exit 1; }
 	echo "Making $(VENV) with $$(grep -v '^#' requirements.txt | tr '\n' ' ')"
 	$(PY) -c '' 2> /dev/null || $$python -m venv --clear $(VENV)
-	$(PY) -m pip install -q -r requirements.txt -c constraints.txt
+	$(PY) -m pip install -qq -r requirements.txt -c constraints.txt
 	touch $@
 
 $(VENV)/.dev: requirements-dev.txt $(VENV)/.run
 	@echo "Adding to $(VENV) for the tests: $$(grep -v '^#' requirements-dev.txt | tr '\n' ' ')"
-	$(PY) -m pip install -q -r requirements-dev.txt -c constraints.txt
+	$(PY) -m pip install -qq -r requirements-dev.txt -c constraints.txt
 	touch $@
 
 # What the system must give: Python 3.11 with venv, slapd and its tools. An installed slapd is never touched, whatever

@@ -181,8 +181,9 @@ def _shown(value: Any) -> str:
     return "absent" if value is None else str(value)
 
 
-def _total(leg: Leg, end: str) -> int:
-    return int((_reading(leg, end, "counters").get("operations") or {}).get("total") or 0)
+def _went_back(leg: Leg) -> bool:
+    totals = [(_reading(leg, end, "counters").get("operations") or {}).get("total") for end in ("start", "finish")]
+    return None not in totals and bool(totals[1] < totals[0])
 
 
 def _process(leg: Leg, end: str) -> Any:
@@ -192,12 +193,13 @@ def _process(leg: Leg, end: str) -> Any:
 
 def _server_reasons(leg: Leg, schedule: Schedule, before: Leg | None) -> List[Reason]:
     first, last = _process(leg, "start"), _process(leg, "finish")
-    totals = [_total(leg, end) for end in ("start", "finish")]
-    if first != last or totals[1] < totals[0]:
+    if first[0] is None or last[0] is None:
+        return [reason("not_counted", "slapd's process was not read at both ends: a restart would not be seen")]
+    if first != last or _went_back(leg):
         return [
             reason("server_restarted", "slapd was restarted within the leg (pid %s, then %s)" % (first[0], last[0]))
         ]
-    if before is None or first[0] is None:
+    if before is None:
         return []
     earlier = _process(before, "finish")
     if schedule["restart"] and earlier == first:

@@ -185,12 +185,6 @@ def figures(slapd: Slapd) -> Dict[str, Any]:
     }
 
 
-def environment(pid: int) -> Dict[str, str]:
-    """Return the environment a process was started with."""
-    pairs = (item.partition("=") for item in _read("%s/%d/environ" % (PROC, pid)).split("\0") if "=" in item)
-    return {name: value for name, _sep, value in pairs}
-
-
 def open_files(pid: int) -> Dict[int, str]:
     """Return what each descriptor of a process points at."""
     found = {}

@@ -71,8 +71,11 @@ class Arms:
             self.target.write(origin, key, value, now, entry["record"] if home else None)
         return drifted
 
-    def read_back(self, origin: Snapshot, arm: str, drifted: List[str]) -> Readback:
-        """Return {"ok", "levers": {key: {"wanted", "configured", "effective", "state"}}}; writes nothing."""
+    def read_back(self, origin: Snapshot, arm: str, drifted: List[str] | None = None) -> Readback:
+        """Return {"ok", "levers": {key: {"wanted", "configured", "effective", "state"}}}; writes nothing.
+
+        `drifted` is what `set` just returned; without it, at the end of a leg, a wrong value is someone else's.
+        """
         levers = {}
         for key in self.wishes:
             seen = self.target.observe(key)
@@ -81,8 +84,10 @@ class Arms:
                 continue
             wanted = self.wanted(origin, key, arm)
             state, reason = self._state(origin, key, seen, wanted)
-            if key in drifted:
-                state, reason = "drifted", self.target.last_change(key)
+            if state == "wrong" or key in (drifted or ()):
+                ours = drifted is not None and key in self.flips and key not in drifted
+                state = "failed" if ours else "drifted"
+                reason = "not in force after it was written" if ours else self.target.last_change(key)
             levers[key] = _read(wanted, seen, state, reason)
         good = GOOD + ("unsupported",)
         return {"ok": all(lever["state"] in good for lever in levers.values()), "levers": levers}
@@ -90,13 +95,13 @@ class Arms:
     def _state(self, origin: Snapshot, key: str, seen: Observation, wanted: Any) -> Tuple[str, str]:
         target = self.target
         flip = key in self.flips
-        home = flip and target.behaviour(key).spec.type.equal(wanted, origin["levers"][key]["before"])
+        entry = origin["levers"].get(key)
+        home = flip and entry and target.behaviour(key).spec.type.equal(wanted, entry["before"])
         # As found is judged by what was found: a value that was absent must be absent again.
         exact = home or wanted is None
         right = target.matches(key, seen, wanted) if exact else target.behaviour(key).same(seen, wanted)
         if not right:
-            foreign = not flip or not target.is_ours(key, seen, origin["levers"][key])
-            return ("drifted", target.last_change(key)) if foreign else ("failed", "not in force after it was written")
+            return "wrong", ""
         if not target.lasts(key):
             return "live_only", ""
         return ("applied" if flip else "unchanged"), ""

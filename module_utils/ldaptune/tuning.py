@@ -179,12 +179,15 @@ def _audit_line(target: Target, row: Row, resolved: Mapping[str, Any]) -> str:
 def reverted(target: Target, snapshot: str = "", check: bool = False) -> Result:
     """Bring the host home. Raises Refused when a lever could not be brought home; drifted ones are only named."""
     if not target.store.exists():
-        return dict(result_of([], None, False), lines=["nothing to undo: this host was never changed from here"])
+        nothing = result_of([], None, False)
+        return dict(nothing, complete=True, lines=["nothing to undo: this host was never changed from here"])
+    notes = _notes(target)
     if check:
         home = plan_home(target, snapshot)
-        return dict(result_of(home.rows, shown_snapshot(target, target.store.origin()), bool(home.changes())))
+        result = result_of(home.rows, shown_snapshot(target, target.store.origin()), bool(home.changes()))
+        result.update(problems=home.problems, notes=notes, complete=not home.problems)
+        return result
     with target.store.lock():
-        notes = _notes(target)
         home = plan_home(target, snapshot)
         changed = bool(home.changes())
         go_home(target, home)
@@ -202,12 +205,14 @@ def reverted(target: Target, snapshot: str = "", check: bool = False) -> Result:
 
 def adopted(target: Target, check: bool = False) -> Result:
     """Accept the present as the new origin."""
+    notes = _notes(target)
     names = [item["id"] for item in target.store.open_snapshots()]
     if names and not check:
         with target.store.lock():
             names = adopt(target)
             watchdog.disarm(target.store)
     result = result_of([], None, bool(names))
+    result["notes"] = notes
     result["lines"] = ["adopted: snapshot %s is no way home any more" % name for name in names] or ["nothing to adopt"]
     return result
 
@@ -246,7 +251,7 @@ def arm_finished(target: Target, resolved: Mapping[str, Any], arm: str) -> Resul
                 do="See watchdog.log beside it.",
             )
         )
-    counted["readback"] = Arms(target, resolved).read_back(origin, arm, [])
+    counted["readback"] = Arms(target, resolved).read_back(origin, arm)
     return counted
 
 

@@ -1,0 +1,157 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Arms: both by the same path, read back, counters at the right moment, drift never overwritten."""
+
+from __future__ import annotations
+
+import pytest
+from ldaptune import tuning, watchdog
+from ldaptune.problems import LdaptuneError
+from ldaptune.tuning import applied, arm_finished, arm_started, reverted
+
+WANTED = {"slapd.log_level": 32768, "database.max_readers": 200, "slapd.threads": 32, "slapd.thread_queues": 1}
+FLIPS = ["slapd.log_level", "slapd.threads", "slapd.thread_queues"]
+
+
+@pytest.fixture
+def resolved(profile):
+    return profile(WANTED)
+
+
+@pytest.fixture
+def measured(target, server, resolved, consent, monkeypatch):
+    """A target with the profile applied, whose watchdog is only noted."""
+    monkeypatch.setattr(tuning, "figures", lambda slapd: server.events.append("figures") or {"pid": 1})
+    monkeypatch.setattr(watchdog, "arm", lambda *how: server.events.append("watchdog %d" % how[3]))
+    monkeypatch.setattr(watchdog, "alive", lambda store: True)
+    monkeypatch.setattr(watchdog, "disarm", lambda store: None)
+    applied(target, resolved, consent=consent, watch_seconds=60)
+    server.events.clear()
+    return target
+
+
+def written(server):
+    return [line.split()[1] for line in server.events if line.split()[0] in ("write", "restore")]
+
+
+def test_every_flip_is_written_in_both_arms_and_holds_in_neither(measured, server, resolved):
+    for arm in ("as_found", "as_found", "profile", "profile"):
+        server.events.clear()
+        assert arm_started(measured, resolved, arm, 60)["readback"]["ok"]
+        assert sorted(written(server)) == sorted(FLIPS)
+    assert server.values["database.max_readers"] == 200
+
+
+def test_the_arms_are_what_they_say(measured, server, resolved):
+    start = arm_started(measured, resolved, "as_found", 60)
+    assert not start["changed"] and start["arm"] == "as_found"
+    assert server.values["slapd.log_level"] == 256 and "slapd.threads" not in server.values
+    levers = start["readback"]["levers"]
+    assert levers["slapd.threads"] == {"wanted": None, "configured": None, "effective": 16, "state": "applied"}
+    assert levers["database.max_readers"]["state"] == "unchanged"
+    levers = arm_started(measured, resolved, "profile", 60)["readback"]["levers"]
+    assert levers["slapd.threads"] == {"wanted": 32, "configured": 32, "effective": 32, "state": "applied"}
+
+
+def test_a_lever_that_is_equal_in_both_arms_goes_home_as_it_was(measured, server, resolved):
+    arm_started(measured, resolved, "profile", 60)
+    assert server.values.get("slapd.thread_queues") == 1
+    arm_started(measured, resolved, "as_found", 60)
+    assert "slapd.thread_queues" not in server.values
+    arm_started(measured, resolved, "profile", 60)
+    assert reverted(measured)["complete"] and "slapd.thread_queues" not in server.values
+
+
+def test_counters_come_last_at_the_start_and_first_at_the_finish(measured, server, resolved, monkeypatch):
+    lever = type(measured.behaviour("slapd.threads"))
+    observe = lever.observe
+    monkeypatch.setattr(lever, "observe", lambda self, ctx: ctx.events.append("read") or observe(self, ctx))
+    arm_started(measured, resolved, "profile", 60)
+    assert server.events[0:1] == ["read"] and server.events[-2:] == ["counters", "figures"]
+    server.events.clear()
+    arm_finished(measured, resolved, "profile")
+    assert server.events[:2] == ["figures", "counters"] and set(server.events[2:]) == {"read"}
+
+
+def test_the_watchdog_is_renewed_before_the_first_flip(measured, server, resolved):
+    arm_started(measured, resolved, "profile", 77)
+    assert server.events[0] == "watchdog 77" and server.events[1].startswith(("write", "restore"))
+
+
+def test_nothing_is_flipped_without_a_watchdog(measured, server, resolved, monkeypatch):
+    monkeypatch.setattr(watchdog, "alive", lambda store: False)
+    with pytest.raises(LdaptuneError, match="no watchdog"):
+        arm_started(measured, resolved, "as_found", 0)
+    assert written(server) == []
+
+
+def test_a_finish_writes_nothing(measured, server, resolved, tree, tmp_path):
+    arm_started(measured, resolved, "profile", 60)
+    files = tree(tmp_path)
+    server.events.clear()
+    assert arm_finished(measured, resolved, "profile")["readback"]["ok"]
+    assert written(server) == [] and tree(tmp_path) == files
+
+
+@pytest.mark.parametrize("arm", ["as_found", "profile"])
+def test_a_hand_change_in_a_leg_is_drift_and_stays(measured, server, resolved, arm):
+    arm_started(measured, resolved, arm, 60)
+    server.values["slapd.threads"] = 7
+    finish = arm_finished(measured, resolved, arm)["readback"]
+    assert not finish["ok"] and finish["levers"]["slapd.threads"]["state"] == "drifted"
+    assert "cn=other" in finish["levers"]["slapd.threads"]["reason"]
+    for other in ("profile", "as_found"):
+        start = arm_started(measured, resolved, other, 60)["readback"]
+        assert not start["ok"] and start["levers"]["slapd.threads"]["state"] == "drifted"
+        assert start["levers"]["slapd.log_level"]["state"] == "applied"
+        assert server.values["slapd.threads"] == 7
+
+
+def test_a_hand_change_of_a_held_lever_is_drift(measured, server, resolved):
+    arm_started(measured, resolved, "profile", 60)
+    server.values["database.max_readers"] = 150
+    levers = arm_finished(measured, resolved, "profile")["readback"]["levers"]
+    assert levers["database.max_readers"]["state"] == "drifted"
+
+
+def test_the_other_arms_value_set_by_hand_in_a_leg_is_drift(measured, server, resolved):
+    arm_started(measured, resolved, "profile", 60)
+    server.values["slapd.log_level"] = 256
+    assert arm_finished(measured, resolved, "profile")["readback"]["levers"]["slapd.log_level"]["state"] == "drifted"
+
+
+def test_a_value_that_does_not_take_is_failed(measured, server, resolved):
+    server.mute.add("slapd.threads")
+    start = arm_started(measured, resolved, "as_found", 60)["readback"]
+    assert not start["ok"] and start["levers"]["slapd.threads"]["state"] == "failed"
+
+
+def test_live_only_and_unsupported_leave_a_leg_valid(measured, server, resolved):
+    server.lost.add("slapd.log_level")
+    server.unsupported["slapd.thread_queues"] = "not here"
+    start = arm_started(measured, resolved, "profile", 60)["readback"]
+    assert start["ok"]
+    assert start["levers"]["slapd.log_level"]["state"] == "live_only"
+    assert start["levers"]["slapd.thread_queues"]["reason"] == "not here"
+
+
+def test_at_least_looks_at_what_was_found_in_either_arm(measured, server, profile):
+    wanted = profile({"slapd.threads": ("at_least", 8), "slapd.log_level": 32768})
+    reverted(measured)
+    server.values["slapd.threads"] = 20
+    for arm in ("as_found", "profile", "as_found"):
+        assert arm_started(measured, wanted, arm, 60)["readback"]["levers"]["slapd.threads"]["wanted"] == 20
+        assert server.values["slapd.threads"] == 20
+
+
+def test_a_leg_cannot_finish_on_a_host_that_was_brought_home(measured, resolved):
+    arm_started(measured, resolved, "profile", 60)
+    reverted(measured)
+    with pytest.raises(LdaptuneError, match="brought home"):
+        arm_finished(measured, resolved, "profile")
+
+
+def test_excluded_levers_are_not_touched(measured, server, resolved):
+    resolved["excluded"] = ["slapd.threads"]
+    start = arm_started(measured, resolved, "as_found", 60)
+    assert "slapd.threads" not in start["readback"]["levers"] and server.values["slapd.threads"] == 32

@@ -1,0 +1,128 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The way home: drift, remarks, named steps, failures, adoption."""
+
+from __future__ import annotations
+
+import pytest
+from ldaptune.problems import LdaptuneError
+from ldaptune.tuning import Refused, adopted, applied, reverted
+
+WANTED = {"slapd.log_level": 32768, "slapd.idle_timeout": 300, "database.max_readers": 200, "slapd.threads": 32}
+
+
+@pytest.fixture
+def tuned(target, profile, consent):
+    applied(target, profile(WANTED), consent=consent)
+    return target
+
+
+def test_what_someone_else_changed_is_left_alone_and_named(tuned, server, store):
+    server.values["slapd.threads"] = 7
+    home = reverted(tuned)
+    assert home["states"] == {
+        "slapd.threads": "drifted",
+        "database.max_readers": "applied",
+        "slapd.idle_timeout": "applied",
+        "slapd.log_level": "applied",
+    }
+    assert server.values["slapd.threads"] == 7 and not home["complete"]
+    assert "cn=other at 20261130210000Z" in home["problems"][0]["where"]
+    assert home["problems"][0]["found"] == "7"
+    assert store.origin() is not None
+    # Asked again, the same: nothing more is written.
+    again = reverted(tuned)
+    assert not again["changed"] and again["states"]["slapd.threads"] == "drifted"
+    server.values["slapd.threads"] = 32
+    assert reverted(tuned)["complete"] and "slapd.threads" not in server.values
+
+
+def test_what_someone_else_brought_home_is_home(tuned, server):
+    server.values.pop("slapd.threads")
+    home = reverted(tuned)
+    assert home["states"]["slapd.threads"] == "unchanged" and home["complete"]
+
+
+def test_absent_is_not_its_default(tuned, server):
+    server.values["slapd.threads"] = 16
+    assert reverted(tuned)["states"]["slapd.threads"] == "drifted"
+
+
+def test_the_order_home(tuned, server):
+    server.events.clear()
+    reverted(tuned)
+    writes = [line.split()[1] for line in server.events if line.startswith("restore")]
+    assert writes.index("slapd.threads") < writes.index("database.max_readers")
+
+
+def test_a_map_that_had_to_stay_is_said_and_is_the_end(target, server, store, profile, consent):
+    applied(target, profile({"database.max_size": 1 << 31}), consent=consent)
+    server.remarks["database.max_size"] = "85 % of the old size is in use: it stays"
+    home = reverted(target)
+    assert home["complete"] and "it stays" in home["lines"][0]
+    assert home["plan"][0]["state"] == "unchanged" and home["plan"][0]["after"] == 1 << 31
+    assert store.origin() is None
+
+
+def test_one_failure_does_not_keep_the_others(tuned, server, store, refuse):
+    server.breaks["slapd.idle_timeout"] = refuse("not today")
+    with pytest.raises(Refused) as caught:
+        reverted(tuned)
+    assert "not today" in str(caught.value)
+    states = caught.value.result["states"]
+    assert states.pop("slapd.idle_timeout") == "failed" and set(states.values()) == {"applied"}
+    assert store.origin() is not None
+    server.breaks.clear()
+    assert reverted(tuned)["complete"] and store.origin() is None
+
+
+def test_an_unforeseen_error_does_not_keep_the_others_either(tuned, server):
+    server.breaks["slapd.idle_timeout"] = ZeroDivisionError("oops")
+    with pytest.raises(Refused, match="ZeroDivisionError"):
+        reverted(tuned)
+    assert "database.max_readers" not in server.values
+
+
+def test_a_value_that_does_not_go_back_is_a_failure(tuned, server):
+    server.mute.add("slapd.threads")
+    with pytest.raises(Refused) as caught:
+        reverted(tuned)
+    assert caught.value.problems[0]["found"] == "32"
+
+
+def test_a_lever_that_cannot_be_seen_any_more_is_a_failure(tuned, server, store):
+    server.unsupported["slapd.threads"] = "gone"
+    with pytest.raises(Refused, match="cannot be taken back"):
+        reverted(tuned)
+    assert store.origin() is not None and "slapd.idle_timeout" not in server.values
+
+
+def test_a_named_step_is_the_state_before_that_run(tuned, server, store, profile, consent):
+    applied(tuned, profile({"slapd.threads": 64, "slapd.write_timeout": 9}, "two"), consent=consent)
+    applied(tuned, profile({"slapd.threads": 128, "slapd.log_level": 0}, "three"), consent=consent)
+    first, second, third = store.names()
+    assert reverted(tuned, second)["complete"]
+    assert server.values["slapd.threads"] == 32 and server.values["slapd.log_level"] == 32768
+    assert "slapd.write_timeout" not in server.values
+    assert [item["id"] for item in store.open_snapshots()] == [first]
+    with pytest.raises(LdaptuneError, match="closed"):
+        reverted(tuned, third)
+    assert reverted(tuned, first)["complete"] and "slapd.threads" not in server.values
+
+
+def test_adopting_makes_the_present_the_origin(tuned, server, store, profile, consent):
+    assert adopted(tuned, check=True)["changed"]
+    assert store.origin() is not None
+    assert adopted(tuned)["changed"] and store.origin() is None
+    assert not adopted(tuned)["changed"] and not reverted(tuned)["changed"]
+    assert server.values["slapd.threads"] == 32
+    applied(tuned, profile({"slapd.threads": 64}), consent=consent)
+    assert store.origin()["levers"]["slapd.threads"]["before"] == 32
+
+
+def test_check_mode_of_a_revert_shows_the_way(tuned, server, store, tree, tmp_path):
+    files, events = tree(tmp_path), list(server.events)
+    result = reverted(tuned, check=True)
+    assert result["changed"] and set(result["states"].values()) == {"pending"}
+    assert "slapd.threads = (not set)\n" in result["diff"]["after"]
+    assert tree(tmp_path) == files and server.events == events

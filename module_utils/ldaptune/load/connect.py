@@ -93,6 +93,42 @@ def open_connection(
         raise
 
 
+def login(sock: socket.socket, bind: bytes, timeout: float) -> None:
+    """Bind once on a new connection and wait for the answer; raises ConnectFailed for anything but success."""
+    deadline = time.monotonic() + timeout
+    try:
+        sock.settimeout(_left(deadline))
+        sock.sendall(wire.envelope(1, bind))
+        answer = wire.message(_one_message(sock, deadline)[0])
+        if answer.id != 1 or answer.tag != wire.BIND_RESPONSE:
+            raise ConnectFailed("decode", "the server's answer to the first bind is none")
+        found = wire.result(answer.body)
+    except wire.DecodeError as error:
+        raise ConnectFailed("decode", "the answer to the first bind is no LDAP message: %s" % error) from None
+    except socket.timeout:
+        raise ConnectFailed("op_timeout", "no answer to the first bind in time") from None
+    except OSError as error:
+        raise ConnectFailed("reset", "the first bind failed: %s" % (error.strerror or error)) from None
+    if found.code != 0:
+        text = "the first bind was refused: %s %s" % (wire.result_name(found.code), found.text)
+        raise ConnectFailed(wire.result_name(found.code), text.strip())
+    sock.setblocking(False)
+
+
+def _one_message(sock: socket.socket, deadline: float) -> Tuple[bytes, bool]:
+    """Read up to the end of one message; return its content and whether more came with it."""
+    data = b""
+    while True:
+        whole, rest = wire.cut(data)
+        if whole:
+            return whole[0], len(whole) > 1 or bool(rest)
+        sock.settimeout(_left(deadline))
+        more = sock.recv(4096)
+        if not more:
+            raise ConnectFailed("eof", "the server closed the connection instead of answering")
+        data += more
+
+
 def _left(deadline: float) -> float:
     left = deadline - time.monotonic()
     if left <= 0:
@@ -133,20 +169,11 @@ def _why(target: Target, error: OSError) -> str:
 
 def _ask_for_tls(plain: socket.socket, deadline: float) -> None:
     """Do StartTLS up to the handshake; anything but a clean success ends here, before a password could be sent."""
-    data = b""
     try:
         plain.settimeout(_left(deadline))
         plain.sendall(wire.envelope(1, wire.starttls()))
-        while True:
-            whole, rest = wire.cut(data)
-            if whole:
-                break
-            plain.settimeout(_left(deadline))
-            more = plain.recv(4096)
-            if not more:
-                raise ConnectFailed("tls", "the server closed the connection instead of answering StartTLS")
-            data += more
-        answer = wire.message(whole[0])
+        content, more = _one_message(plain, deadline)
+        answer = wire.message(content)
         if wire.is_notice_of_disconnection(answer):
             said = wire.result(answer.body)
             raise ConnectFailed("tls", "server said %s: %s" % (wire.result_name(said.code), said.text))
@@ -156,7 +183,7 @@ def _ask_for_tls(plain: socket.socket, deadline: float) -> None:
         if found.code != 0:
             said_text = ": %s" % found.text if found.text else ""
             raise ConnectFailed("tls", "StartTLS refused: %s%s" % (wire.result_name(found.code), said_text))
-        if len(whole) > 1 or rest:
+        if more:
             raise ConnectFailed("tls", "bytes in clear text follow the answer to StartTLS")
     except wire.DecodeError as error:
         raise ConnectFailed("tls", "the answer to StartTLS is no LDAP message: %s" % error) from None

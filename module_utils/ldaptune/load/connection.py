@@ -30,8 +30,8 @@ class Lost(Exception):
 class Connection:
     """A non-blocking socket with at most one operation outstanding.
 
-    `want` is the whole answer if all is well (bind), or None; `late` has the ids whose time ran out and whose answers
-    may still come.
+    `want` is the answer if all is well, of a search its last message; `late` has the ids whose time ran out and whose
+    answers may still come.
     """
 
     __slots__ = (
@@ -45,7 +45,7 @@ class Connection:
         self.send = sock.send
         self.fd = sock.fileno()
         self.tls = isinstance(sock, ssl.SSLSocket)
-        self.want: bytes | None = None
+        self.want = b"-"
         self.id = b""
         self.item: Item | None = None
         self.sent = 0
@@ -72,6 +72,24 @@ class Connection:
                 break  # told again, with nothing read, at the next event
             pieces.append(piece)
         return b"".join(pieces)
+
+    def holds_entry(self, data: bytes) -> bool:
+        """Tell whether `data` is exactly the expected entry and the end of its search, as servers write them.
+
+        False only means that it must be read in full.
+        """
+        want: Any = self.want
+        item: Any = self.item
+        if not data.endswith(want) or len(data) < 32:
+            return False
+        start, size = 2, data[1]
+        if size >= 0x80:
+            start += size & 0x7F
+            size = int.from_bytes(data[2:start], "big")
+        if start + size + len(want) != len(data) or data[start : start + 5] != want[2:7] or data[start + 5] != 0x64:
+            return False
+        size = data[start + 6]
+        return data.startswith(item.dn, start + 7 + (size & 0x7F if size >= 0x80 else 0))
 
     def answers(self, data: bytes, tally: Tally, retired: Set[bytes], kind: str) -> bool:
         """Read what came; return whether the outstanding operation has ended, with its outcome counted in `tally`.

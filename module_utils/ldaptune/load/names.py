@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import List, Tuple
 
@@ -48,6 +49,7 @@ def first_rdn(dn: str) -> Tuple[str, bytes]:
     return kind.strip(), unescape(_strip(value))
 
 
+@functools.lru_cache(maxsize=65536)
 def normal_dn(dn: str) -> Tuple[Tuple[Tuple[str, str], ...], ...]:
     """Return a form in which two spellings of a DN are equal: case, spaces and escapes do not count."""
     normal = []

@@ -32,7 +32,7 @@ def run(  # noqa: PLR0912, PLR0915 - one flat loop: calls cost
     tally.planned = total = max(0, math.ceil((end - start) / step - offset - 1e-6))
     free: Deque[Connection] = deque(c for c in loop.connections if c.alive and not c.busy)
     timer = Timer(loop.epoll)
-    many, size = len(loop.connections) + 2, 256 if loop.kind == "bind" else READ
+    many, size = len(loop.connections) + 2, 256 if loop.is_bind else READ
     number = 0
     freed = start  # when the last connection came free that a due operation had waited for
     waited = 0
@@ -86,7 +86,7 @@ def run(  # noqa: PLR0912, PLR0915 - one flat loop: calls cost
                     loop._lost(c, "reset")
                     continue
                 now = clock()
-                if data == c.want:
+                if data == c.want if loop.is_bind else c.holds_entry(data):
                     fresh.append(now - c.planned)
                     fresh_service.append(now - c.sent)
                 elif not slow(c, data, now):

@@ -10,7 +10,7 @@ from .histogram import Histogram
 from .tally import SECOND, count
 
 
-def merge(spec: Dict[str, Any], connections: int, states: List[Dict[str, Any]]) -> Dict[str, Any]:
+def merge(spec: Dict[str, Any], states: List[Dict[str, Any]]) -> Dict[str, Any]:
     """Return the result of one phase from the state of each process's tally (see Tally.state)."""
     whole, service = Histogram(), Histogram()
     codes: Dict[str, int] = {}
@@ -23,7 +23,7 @@ def merge(spec: Dict[str, Any], connections: int, states: List[Dict[str, Any]]) 
                 count(target, name, times)
     total = {
         name: sum(state[name] for state in states)
-        for name in ("errors", "late", "connections_lost", "planned", "dropped", "in_time")
+        for name in ("errors", "late", "connections", "connections_lost", "planned", "dropped", "in_time")
     }
     seconds = max((state["elapsed_ns"] for state in states), default=0) / SECOND
     if whole.count:
@@ -32,7 +32,7 @@ def merge(spec: Dict[str, Any], connections: int, states: List[Dict[str, Any]]) 
     return {
         "mode": spec["mode"],
         "seconds": seconds,
-        "connections": connections,
+        "connections": total["connections"],
         "operations": operations,
         "successes": whole.count,
         "goodput": total["in_time"] / seconds if seconds else None,

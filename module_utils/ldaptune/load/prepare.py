@@ -58,9 +58,8 @@ class Ready(NamedTuple):
 
     @property
     def connect_seconds(self) -> float:
-        """The longest that connecting may take: one process connects one after the other."""
-        each = -(-self.settings.connections // self.processes)
-        return self.settings.timeout * min(each, 12) + 10
+        """The longest that connecting may take: one connection after the other."""
+        return 10 + self.settings.timeout * min(self.settings.connections, 12)
 
     def jobs(self, live: bool) -> List[Job]:
         """Return one job a process, the connections shared out evenly."""

@@ -23,7 +23,7 @@ def run(ready: Ready, progress: Progress = None) -> Dict[str, Any]:
     interrupted or lost a worker process returns what it has, marked as cut short.
     """
     settings = ready.settings
-    budget = sum(spec["seconds"] + settings.timeout + 1 for spec in settings.phases)
+    budget = sum(spec["seconds"] + 2 * settings.timeout + 1 for spec in settings.phases)
     deadline = int(budget + SAMPLE_SECONDS + ready.connect_seconds + 30)
     signal.alarm(deadline + 10)
     workers = Workers(ready.jobs(progress is not None), deadline)
@@ -41,7 +41,7 @@ def run(ready: Ready, progress: Progress = None) -> Dict[str, Any]:
 
 def _phases(ready: Ready, workers: Workers, progress: Progress) -> Dict[str, Any]:
     settings = ready.settings
-    connections = workers.connected(ready.connect_seconds)
+    workers.connect(ready.connect_seconds)
     done: Dict[str, Any] = {}
     remarks: Dict[Tuple[str, str], int] = {}
     verdicts: Dict[str, Tuple[str, str]] = {}
@@ -57,7 +57,7 @@ def _phases(ready: Ready, workers: Workers, progress: Progress) -> Dict[str, Any
             before = limits.host_cpu()
             states = workers.phase(spec, settings.timeout, progress)
             after = limits.host_cpu()
-            result = phase.merge(spec, connections, states)
+            result = phase.merge(spec, states)
             done[spec["name"]] = result
             verdicts[spec["name"]] = limits.judge(result, before, after, ready.local)
             for state in states:
@@ -101,7 +101,7 @@ def _sample(workers: Workers, wanted: int, timeout: float) -> Dict[str, Any]:
     """Try a few accounts once each before any load; a wrong password must not lock thousands of accounts."""
     spec = {"name": "sample", "mode": "sample", "seconds": SAMPLE_SECONDS, "rate": 0, "many": wanted}
     states = workers.phase(spec, timeout)
-    result = phase.merge({"mode": "pass"}, 1, states)
+    result = phase.merge({"mode": "pass"}, states)
     if result["errors"] or not result["successes"]:
         counts = {**result["codes"], **result["failures"]}
         texts = [text for state in states for _, text, _ in state["remarks"]]

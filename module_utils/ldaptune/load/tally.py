@@ -35,6 +35,7 @@ class Tally:
         self.errors = 0
         self.unsent = 0
         self.late = 0
+        self.connections = 0
         self.connections_lost = 0
         self.planned = 0
         self.dropped = 0
@@ -103,7 +104,7 @@ class Tally:
         """Return all of it as JSON-able data for the parent process."""
         names = (
             "codes failures errors unsent late connections_lost planned dropped in_time cut_short elapsed_ns waited_ns"
-            " cpu_seconds queued_seconds throttled_seconds lag seconds successes"
+            " cpu_seconds connections queued_seconds throttled_seconds lag seconds successes"
         )
         found = {name: getattr(self, name) for name in names.split()}
         found["remarks"] = [[what, text, times] for (what, text), times in self.remarks.items()]

@@ -15,7 +15,7 @@ import time
 from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Tuple
 
 from . import limits, open_loop, patterns
-from .connect import ConnectFailed, Security, open_connection
+from .connect import ConnectFailed, Security, login, open_connection
 from .loop import Loop, clock
 from .tally import SECOND, count
 from .uri import Target
@@ -60,24 +60,27 @@ class Worker:
 
     def run(self) -> None:
         """Connect, then do what the parent says until it says leave or is gone."""
-        try:
-            for _ in range(self.job.connections):
-                self._connect()
-        except ConnectFailed as failed:
-            self._say({"failed": [failed.name, failed.text, len(self.loop.connections)]})
-            self.loop.leave()
-            return
-        self._say({"connected": len(self.loop.connections)})
         orders = self.line.makefile("rb")
         while True:
             line = orders.readline()
             order: Dict[str, Any] = json.loads(line) if line else {"leave": True}
-            if "phase" in order:
+            if "connect" in order:
+                self._say(self._connect_all())
+            elif "phase" in order:
                 self._say({"tally": self._phase(order["phase"], order["start"])})
             elif "leave" in order:
                 break
         count(self.totals, "unbind", self.loop.leave())
         self._say({"totals": self.totals})
+
+    def _connect_all(self) -> Dict[str, Any]:
+        """Open what is missing of this process's connections; tell how many there are, and the first failure."""
+        try:
+            while self.loop.alive < self.job.connections:
+                self._connect()
+        except ConnectFailed as failed:
+            return {"connected": self.loop.alive, "failed": [failed.name, failed.text]}
+        return {"connected": self.loop.alive}
 
     def _connect(self) -> None:
         job = self.job
@@ -85,6 +88,13 @@ class Worker:
         count(self.totals, "connections")
         if job.security.starttls:
             count(self.totals, "extended")
+        if job.workload.login:
+            count(self.totals, "bind")
+            try:
+                login(sock, job.workload.login, job.timeout)
+            except ConnectFailed:
+                sock.close()
+                raise
         self.loop.add(sock)
 
     def _draw(self, spec: Dict[str, Any]) -> Callable[[], Item]:
@@ -100,9 +110,16 @@ class Worker:
 
     def _phase(self, spec: Dict[str, Any], start: int) -> Dict[str, Any]:
         loop, draw = self.loop, self._draw(spec)
+        again = self._connect_all()
         time.sleep(max(0, start - clock()) / SECOND)
         start = clock()
         tally = loop.begin(start)
+        if "failed" in again:
+            name, text = again["failed"]
+            count(tally.failures, name)
+            tally.remark(name, text)
+            tally.connections_lost += self.job.connections - again["connected"]
+        tally.connections = again["connected"]
         tally.naming = spec["mode"] == "sample"
         gc.disable()
         cpu, queued, throttled = time.process_time(), limits.queued_seconds(), limits.throttled_seconds()

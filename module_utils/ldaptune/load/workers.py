@@ -29,8 +29,8 @@ class WorkerDied(Exception):
 class Hand:
     """One worker process as its parent sees it."""
 
-    def __init__(self, index: int, pid: int, line: socket.socket) -> None:
-        self.index = index
+    def __init__(self, number: int, pid: int, line: socket.socket) -> None:
+        self.number = number
         self.pid = pid
         self.line = line
         self.rest = b""
@@ -60,22 +60,33 @@ class Workers:
             self.hands.append(hand)
             self._poll.register(ours, select.POLLIN)
 
-    def connected(self, timeout: float) -> int:
-        """Wait until all connections stand and return their number; raises LdaptuneError naming what failed."""
-        answers = self._collect(("connected", "failed"), timeout)
-        failed = [answer["failed"] for answer in answers if "failed" in answer]
-        if failed:
-            name, text, made = failed[0]
-            if made:
-                text = "connection %d of a process: %s" % (made + 1, text)
-            raise LdaptuneError(problem("cannot connect (%s)" % name, found=text, do="No load was sent"))
-        return sum(int(answer["connected"]) for answer in answers)
+    def connect(self, timeout: float) -> None:
+        """Open all connections, one process after the other; raises LdaptuneError naming the first failure.
+
+        So a login that is refused is tried once in all.
+        """
+        made = 0
+        for hand in self.hands:
+            self._order({"connect": True}, [hand])
+            answer = self._collect("connected", timeout, [hand])[0]
+            made += answer["connected"]
+            if "failed" in answer:
+                name, text = answer["failed"]
+                if made:
+                    text = "connection %d: %s" % (made + 1, text)
+                self.leave()
+                raise LdaptuneError(problem("cannot connect (%s)" % name, found=text, do="No load was sent"))
 
     def phase(self, spec: Dict[str, Any], timeout: float, progress: Progress = None) -> List[Dict[str, Any]]:
         """Run one phase on all workers at the same time and return their tallies."""
         start = time.perf_counter_ns() + START_AFTER_NS
-        self._order({"phase": spec, "start": start})
-        answers = self._collect(("tally",), spec["seconds"] + timeout + GRACE_SECONDS, spec, progress)
+        self._order({"phase": spec, "start": start}, self.hands)
+
+        def rows(second: List[Dict[str, Any]]) -> None:
+            if progress:
+                progress(spec, second)
+
+        answers = self._collect("tally", spec["seconds"] + 2 * timeout + GRACE_SECONDS, self.hands, rows)
         return [answer["tally"] for answer in answers]
 
     def stop(self) -> None:
@@ -84,8 +95,8 @@ class Workers:
 
     def leave(self) -> Dict[str, int]:
         """Let all workers unbind and end; return what they sent in the whole run, added up."""
-        self._order({"leave": True})
-        for answer in self._collect(("totals",), GRACE_SECONDS):
+        self._order({"leave": True}, self.hands)
+        for answer in self._collect("totals", GRACE_SECONDS, self.hands):
             for name, times in answer["totals"].items():
                 count(self.totals, name, times)
         return self.totals
@@ -105,43 +116,47 @@ class Workers:
                 elif not hand.ended:
                     time.sleep(0.005)
 
-    def _order(self, order: Dict[str, Any]) -> None:
+    def _order(self, order: Dict[str, Any], hands: List[Hand]) -> None:
         data = json.dumps(order).encode() + b"\n"
-        for hand in self.hands:
+        for hand in hands:
             try:
                 hand.line.sendall(data)
             except OSError:
                 self._died(hand)
 
     def _collect(
-        self, wanted: Any, timeout: float, spec: Dict[str, Any] | None = None, progress: Progress = None
+        self,
+        wanted: str,
+        timeout: float,
+        hands: List[Hand],
+        rows: Callable[[List[Dict[str, Any]]], None] | None = None,
     ) -> List[Dict[str, Any]]:
-        """Wait for one of the `wanted` answers from each worker; rows go to `progress`, a second at a time."""
+        """Wait for the `wanted` answer from each of `hands`; `rows` gets a second's rows once all have sent theirs."""
         got: Dict[int, Dict[str, Any]] = {}
-        rows: Dict[int, List[Dict[str, Any]]] = {}
+        seconds: Dict[int, List[Dict[str, Any]]] = {}
         until = time.monotonic() + timeout
         by_fd = {hand.line.fileno(): hand for hand in self.hands}
-        while len(got) < len(self.hands):
+        while len(got) < len(hands):
             if self.interrupted and not self._stop_sent:
                 self._stop_sent = True
-                self._order({"stop": True})
+                self._order({"stop": True}, self.hands)
             if time.monotonic() > until:
                 raise WorkerDied("a worker process gave no answer in %.0f s" % timeout)
             for fd, _ in self._poll.poll(100):
                 hand = by_fd[fd]
                 for answer in self._read(hand):
-                    if "row" in answer and spec and progress:
-                        second = rows.setdefault(answer["row"]["second"], [])
+                    if "crash" in answer:
+                        raise WorkerDied("worker process %d: %s" % (hand.number, answer["crash"]))
+                    if "row" in answer and rows:
+                        second = seconds.setdefault(answer["row"]["second"], [])
                         second.append(answer["row"])
-                        if len(second) == len(self.hands):
-                            progress(spec, second)
-                    elif "crash" in answer:
-                        raise WorkerDied("worker process %d: %s" % (hand.index, answer["crash"]))
-                    elif any(name in answer for name in wanted):
-                        got[hand.index] = answer
-                        if "totals" in answer or "failed" in answer:
+                        if len(second) == len(hands):
+                            rows(second)
+                    elif wanted in answer:
+                        got[hand.number] = answer
+                        if wanted == "totals":
                             self._poll.unregister(fd)  # it ends now, as it should
-        return [got[hand.index] for hand in self.hands]
+        return [got[hand.number] for hand in hands]
 
     def _read(self, hand: Hand) -> List[Dict[str, Any]]:
         try:
@@ -158,5 +173,5 @@ class Workers:
         hand.ended = True
         how = "signal %d" % os.WTERMSIG(status) if os.WIFSIGNALED(status) else "code %d" % os.WEXITSTATUS(status)
         raise WorkerDied(
-            "worker process %d (pid %d) ended by %s in the middle of the run" % (hand.index, hand.pid, how)
+            "worker process %d (pid %d) ended by %s in the middle of the run" % (hand.number, hand.pid, how)
         )

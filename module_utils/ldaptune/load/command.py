@@ -1,0 +1,217 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command `authrate`: arguments, table, files, exit code."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import sys
+from typing import Any, Dict, List, Sequence, TextIO
+
+from ..problems import LdaptuneError
+from .histogram import Histogram
+from .phase import row as figures_of
+from .prepare import WORKLOADS, Settings, prepare
+from .run import run
+from .summary import duration, phase_text, rate
+
+PASSWORD_VARIABLE = "AUTHRATE_PASSWORD"  # noqa: S105 - the variable's name
+DONE, USAGE, NOT_MEASURED, FAILURES, INVALID, INTERRUPTED = 0, 2, 3, 4, 5, 130
+CSV_COLUMNS = ("phase", "second", "operations", "successes", "errors", "p50_ns", "p99_ns")
+HEADER_EVERY = 20
+
+DESCRIPTION = "Load an LDAP server with binds or searches over kept connections, and measure rate and latency."
+EPILOG = """\
+examples:
+  How many logins a second can this server do with 16 clients?
+    authrate --uri ldaps://ldap.example.com --accounts 'uid=user.[0-9999],ou=people,dc=example,dc=com' \\
+             --password-file passwords --connections 16 --seconds 30
+  How long does a login take at 2,000 a second? (latency counts from the planned time)
+    authrate --uri ldapi:/// --accounts 'uid=user.[0-9999],ou=people,dc=example,dc=com' \\
+             --password-file passwords --rate 2000
+  Searches as one user, figures for other programs:
+    AUTHRATE_PASSWORD=... authrate --uri ldap://localhost --workload search \\
+             --bind-dn cn=reader,dc=example,dc=com --accounts 'uid=user.[0-9999],ou=people,dc=example,dc=com' \\
+             --filter '(uid={user})' --json result.json --csv seconds.csv
+
+accounts:
+  [0-9999] draws at random, [0:9999] goes in order, [0000-9999] keeps four digits. Without --accounts, the DNs are those
+  of the password file's rows (DN, tab, password). A file of one line is the password of all accounts.
+  The password comes from --password-file or the variable AUTHRATE_PASSWORD, never from an argument.
+
+exit codes:
+  0  measured; every operation succeeded
+  2  wrong arguments, nothing was sent
+  3  nothing was measured: no connection, or an account of the sample was refused
+  4  measured; some operations failed or connections were lost
+  5  the figures cannot be used: the generator was the limit, or one of its processes died
+  130  interrupted; what was measured until then is shown
+
+Only load servers that are yours, and tell the people who watch their logs: this looks like a brute-force attack.
+"""
+
+
+def arguments() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="authrate",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    server = parser.add_argument_group("server")
+    server.add_argument("--uri", required=True, help="ldap://host:port, ldaps://host:port or ldapi://%%2Fpath")
+    server.add_argument("--starttls", action="store_true", help="ask for TLS first; end if it is refused")
+    server.add_argument("--ca-file", default="", metavar="FILE", help="certificates of the authorities to trust")
+    server.add_argument("--insecure", action="store_true", help="do not verify the server's certificate")
+    server.add_argument("--allow-cleartext", action="store_true", help="send passwords without TLS to another host")
+    server.add_argument("--timeout", type=float, default=5.0, metavar="S", help="for an answer (default 5)")
+    load = parser.add_argument_group("load")
+    load.add_argument("--accounts", default="", metavar="PATTERN", help="DNs, such as uid=user.[0-9999],ou=people,...")
+    load.add_argument("--password-file", default="", metavar="FILE", help="one password, or rows of DN, tab, password")
+    load.add_argument("--workload", choices=WORKLOADS, default="bind", help="what is sent (default bind)")
+    load.add_argument("--base", default="", help="search base (default: the account's parent)")
+    load.add_argument("--filter", default="", help="search filter with {user} or {dn} (default: the account's RDN)")
+    load.add_argument("--attribute", action="append", metavar="NAME", help="attribute to ask for (default: none)")
+    load.add_argument("--bind-dn", default="", metavar="DN", help="who searches (default: the first account)")
+    load.add_argument("--connections", type=int, default=16, metavar="N", help="connections (default 16)")
+    load.add_argument("--processes", type=int, default=0, metavar="N", help="processes (default: one for four CPUs)")
+    load.add_argument("--seed", default="1", help="the same seed draws the same accounts (default 1)")
+    time = parser.add_argument_group("time")
+    time.add_argument("--sample", type=int, default=10, metavar="N", help="accounts tried before the load (default 10)")
+    time.add_argument("--prime", type=float, default=0.0, metavar="S", help="first use every account once, at most S s")
+    time.add_argument("--warmup", type=float, default=2.0, metavar="S", help="seconds before the measured ones (2)")
+    time.add_argument("--seconds", type=float, default=10.0, metavar="S", help="measured seconds (default 10)")
+    time.add_argument("--rate", type=float, default=0.0, metavar="R", help="operations a second instead of all it can")
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", default="", metavar="FILE", help="write the whole result; - is standard output")
+    output.add_argument("--csv", default="", metavar="FILE", help="write a row a second; - is standard output")
+    output.add_argument("--quiet", action="store_true", help="no table while it runs")
+    return parser
+
+
+def settings_of(given: argparse.Namespace) -> Settings:
+    """Return the run that the command line asks for."""
+    phases: List[Dict[str, Any]] = []
+    if given.prime > 0:
+        phases.append({"name": "prime", "mode": "pass", "seconds": given.prime, "rate": 0})
+    mode = "open" if given.rate else "closed"
+    if given.warmup > 0:
+        phases.append({"name": "settle", "mode": mode, "seconds": given.warmup, "rate": given.rate})
+    phases.append({"name": "goal", "mode": mode, "seconds": given.seconds, "rate": given.rate})
+    password = None
+    if not given.password_file and PASSWORD_VARIABLE in os.environ:
+        password = os.environb[PASSWORD_VARIABLE.encode()]
+    return Settings(
+        uri=given.uri,
+        accounts=given.accounts,
+        password_file=given.password_file,
+        password=password,
+        workload=given.workload,
+        base=given.base,
+        filter=given.filter,
+        attributes=given.attribute or ["1.1"],
+        bind_dn=given.bind_dn,
+        connections=given.connections,
+        processes=given.processes,
+        seed=given.seed,
+        phases=phases,
+        sample=given.sample,
+        ca_file=given.ca_file,
+        starttls=given.starttls,
+        insecure=given.insecure,
+        timeout=given.timeout,
+        allow_cleartext=given.allow_cleartext,
+    )
+
+
+class Table:
+    """A row a second while it runs: columns under a header on a terminal, plain lines elsewhere."""
+
+    def __init__(self, out: TextIO) -> None:
+        self.out = out
+        self.columns = out.isatty()
+        self.rows = 0
+
+    def show(self, spec: Dict[str, Any], rows: List[Dict[str, Any]]) -> None:
+        """Show one second of one phase, from the rows of all processes."""
+        histogram = Histogram()
+        for item in rows:
+            histogram.merge(Histogram.from_state(item["histogram"]))
+        row = figures_of(rows[0]["second"], histogram, sum(item["errors"] for item in rows))
+        p50, p99 = duration(row["p50_ns"]), duration(row["p99_ns"])
+        if not self.columns:
+            text = "%(phase)s second %(second)d: %(successes)d successes, %(errors)d errors" % {
+                **row,
+                "phase": spec["name"],
+            }
+            self.out.write("%s, p50 %s, p99 %s\n" % (text, p50, p99))
+        else:
+            if self.rows % HEADER_EVERY == 0:
+                head = ("phase", "second", "successes/s", "errors/s", "p50", "p99")
+                self.out.write("\033[1m%-8s %6s %12s %9s %9s %9s\033[0m\n" % head)
+            shown = (spec["name"], row["second"] + 1, rate(row["successes"]), row["errors"], p50, p99)
+            self.out.write("%-8s %6d %12s %9d %9s %9s\n" % shown)
+        self.rows += 1
+        self.out.flush()
+
+
+def write_csv(out: TextIO, result: Dict[str, Any]) -> None:
+    """Write a row a second; the last of a phase may be a part of a second."""
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for name, phase in result["phases"].items():
+        for row in phase["series"]:
+            writer.writerow([name, *(row[column] for column in CSV_COLUMNS[1:])])
+
+
+def exit_code(result: Dict[str, Any]) -> int:
+    """Return what the command ends with."""
+    if result["interrupted"]:
+        return INTERRUPTED
+    if "worker_died" in result or result["limited_by"] == "generator_limited":
+        return INVALID
+    for phase in result["phases"].values():
+        if phase["errors"] or phase["failures"] or phase["connections_lost"] or phase["cut_short"]:
+            return FAILURES
+    return DONE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    given = arguments().parse_args(argv)
+    out = sys.stderr if "-" in (given.json, given.csv) else sys.stdout
+    try:
+        ready = prepare(settings_of(given))
+    except LdaptuneError as error:
+        print("authrate: %s" % error, file=sys.stderr)
+        return USAGE
+    try:
+        result = run(ready, None if given.quiet else Table(out).show)
+    except LdaptuneError as error:
+        print("authrate: %s" % error, file=sys.stderr)
+        return NOT_MEASURED
+    for name, phase in result["phases"].items():
+        print(phase_text(name, phase), file=out)
+    for item in result["remarks"]:
+        print("%(what)s, %(count)d times: %(text)s" % item, file=out)
+    print("%s: %s" % (result["limited_by"].replace("_", " "), result["limited_why"]), file=out)
+    try:
+        _write(given.json, lambda file: file.write(json.dumps(result, indent=1, allow_nan=False) + "\n"))
+        _write(given.csv, lambda file: write_csv(file, result))
+    except OSError as error:
+        print("authrate: cannot write %s: %s" % (error.filename, error.strerror), file=sys.stderr)
+        return USAGE
+    return exit_code(result)
+
+
+def _write(path: str, act: Any) -> None:
+    if path == "-":
+        act(sys.stdout)
+    elif path:
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            act(file)

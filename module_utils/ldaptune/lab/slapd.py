@@ -193,9 +193,10 @@ class LabSlapd(LabSettings):
             self._end_all()
             self._choose_port()
             self._save()
-        said = done.stderr.strip() or self._diagnosis()
         self._end_all()
-        if not process.port_free(ADDRESS, self.port):
+        if process.port_free(ADDRESS, self.port):
+            said = done.stderr.strip() or self._diagnosis()
+        else:
             said = "another process listens on port %d" % self.port
         raise LdaptuneError(problem("slapd did not start", where=self.root, found=said[-2000:], wanted=self.uri))
 
@@ -208,11 +209,10 @@ class LabSlapd(LabSettings):
         return False
 
     def _diagnosis(self) -> str:
-        test = [program("slapd"), "-Tt", "-u", *self._source()]
-        done = subprocess.run(
-            test, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False
-        )
-        return done.stdout.strip()
+        """Return what slapd says when it is started once more in the foreground, for a moment."""
+        first, *rest = self._command()
+        loud = ["timeout", "3", first, "-d", "none", *rest]
+        return launch.run_daemon(self.root, loud, self.syslog).stderr.strip()
 
     def _end_all(self) -> bool:
         gentle = True

@@ -115,7 +115,14 @@ def test_a_refused_configuration_says_why(short_dir):
 
 def test_a_slapd_that_cannot_start_says_why(make_slapd):
     lab = make_slapd(users=1, start=False, extra_uris=["ldap://192.0.2.1:1/"])
-    with pytest.raises(LdaptuneError, match="slapd did not start"):
+    with pytest.raises(LdaptuneError, match="(?s)slapd did not start.*Cannot assign requested address"):
+        lab.start()
+
+
+def test_a_configuration_slapd_may_not_read_is_named(make_slapd):
+    lab = make_slapd(users=1, start=False)
+    os.chown(lab.config_dir, 0, 0)
+    with pytest.raises(LdaptuneError, match="Permission denied"):
         lab.start()
 
 

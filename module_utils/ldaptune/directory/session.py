@@ -8,6 +8,7 @@ import os
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 from urllib.parse import unquote, urlsplit
 
+from ..load.uri import LDAPI_DEFAULTS, LDAPI_MAX_PATH
 from ..problems import LdaptuneError, problem
 from .errors import DirectoryRefused, DirectoryTimeout, DirectoryUnreachable, as_text
 
@@ -68,7 +69,18 @@ class Session:
                 problem("not an LDAP URI", found=self.uri, wanted="ldap://, ldaps:// or ldapi://", where="tuning_uri")
             )
         if parts.scheme == "ldapi":
-            path = unquote(self.uri[len("ldapi://") :].split("?")[0].rstrip("/")) or "/var/run/ldapi"
+            path = unquote(self.uri[len("ldapi://") :].split("?")[0].rstrip("/"))
+            # Which path ldapi:/// means was chosen when slapd was built: take the first of the usual ones.
+            path = path or next(filter(os.path.exists, LDAPI_DEFAULTS), LDAPI_DEFAULTS[0])
+            if len(os.fsencode(path)) > LDAPI_MAX_PATH:
+                raise LdaptuneError(
+                    problem(
+                        "the ldapi path is too long",
+                        where=self.uri,
+                        found="%d bytes" % len(os.fsencode(path)),
+                        wanted="at most %d bytes" % LDAPI_MAX_PATH,
+                    )
+                )
             if not os.path.exists(path):
                 raise DirectoryUnreachable(problem("no such socket", where=self.uri, found=path))
             # ldap3 refuses a path that it takes for a host name; it wants the percent-encoded form.

@@ -8,7 +8,7 @@ import getopt
 import os
 import re
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from ..problems import LdaptuneError, problem
 
@@ -40,8 +40,14 @@ class Slapd(NamedTuple):
 
     @property
     def ldapi(self) -> str:
-        """Its first ldapi URI, or ""."""
-        return next((uri for uri in self.uris if uri.startswith("ldapi:")), "")
+        """Its first ldapi URI, or ""; where that names no path (ldapi:///), the socket it really listens on."""
+        found = next((uri for uri in self.uris if uri.startswith("ldapi:")), "")
+        if found and not found[len("ldapi:") :].partition("?")[0].strip("/"):
+            # Which path that means was chosen when slapd was built, and differs between distributions.
+            given = [_socket_path(uri) for uri in self.uris]
+            own = [path for path in listening_sockets(self.pid) if os.path.realpath(path) not in given]
+            return "ldapi://%s/" % quote(own[0], safe="") if own else found
+        return found
 
     @property
     def config_source(self) -> str:
@@ -194,6 +200,18 @@ def open_files(pid: int) -> Dict[int, str]:
             found[int(name)] = os.readlink("%s/%s" % (folder, name))
         except OSError:
             continue
+    return found
+
+
+def listening_sockets(pid: int) -> List[str]:
+    """Return the paths of the Unix sockets a process listens on, as it bound them."""
+    inodes = {target[len("socket:[") : -1] for target in open_files(pid).values() if target.startswith("socket:[")}
+    found = []
+    for line in _read("%s/%d/net/unix" % (PROC, pid)).splitlines()[1:]:
+        # Num RefCount Protocol Flags Type St Inode Path; the flag is SO_ACCEPTCON.
+        fields = line.split(None, 7)
+        if len(fields) == 8 and int(fields[3], 16) & 0x10000 and fields[6] in inodes:
+            found.append(fields[7])
     return found
 
 

@@ -5,8 +5,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from ldaptune.directory.openldap import connect
@@ -250,3 +255,49 @@ def forget_monitor(lab):
     for path in Path(lab.config_dir).rglob("olcDatabase={2}monitor.ldif"):
         path.unlink()
     lab.start()
+
+
+DEFAULT_SOCKET = """
+import json, subprocess, sys, time
+sys.path.insert(0, sys.argv[1])
+from ldaptune.lab import process
+from ldaptune.preflight.run import Preflight, Request
+command, server, port = json.loads(sys.argv[2])
+slapd = subprocess.Popen(command)
+try:
+    while not process.answers("127.0.0.1", port):
+        assert slapd.poll() is None
+        time.sleep(0.02)
+    found = []
+    for uri in ("", "ldapi:///"):
+        preflight = Preflight(dict(server, uri=uri), Request())
+        preflight.run()
+        found.append([preflight.problems, preflight.facts["slapd"]["whoami"]])
+    print(json.dumps(found))
+finally:
+    slapd.kill()
+    slapd.wait()
+"""
+
+
+@pytest.mark.skipif(not shutil.which("unshare"), reason="needs unshare")
+def test_the_socket_that_ldapi_alone_means(make_slapd, checkout):
+    # In a mount namespace with a /run of its own, as the path is built into slapd.
+    lab = make_slapd(users=3, start=False)
+    command = ["slapd", "-d", "0", "-h", "%s/ ldapi:///" % lab.uri, "-F", lab.config_dir, "-u", "openldap"]
+    given = json.dumps([command, lab.server, lab.port])
+    prepare = 'mount -t tmpfs tmpfs /run && mkdir -p /run/slapd /run/openldap && chown openldap /run/* && exec "$@"'
+    script = [sys.executable, "-c", DEFAULT_SOCKET, str(checkout / "module_utils"), given]
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", prepare, "sh", *script], stdout=subprocess.PIPE, timeout=60, check=True
+    )
+    assert json.loads(done.stdout) == [[[], ROOT], [[], ROOT]]
+
+
+def test_ldapi_paths_that_cannot_be(slapd_module):
+    whats_of = {}
+    for path in ("/tmp/no-such-socket", "/tmp/" + "x" * 120):
+        preflight = Preflight({**slapd_module.server, "uri": "ldapi://" + quote(path, safe="")}, Request())
+        preflight.run()
+        whats_of[len(path)] = whats(preflight)
+    assert whats_of == {19: ["no such socket"], 125: ["the ldapi path is too long"]}

@@ -153,7 +153,8 @@ def test_tls_that_does_not_verify_is_one_message_and_no_bind(tls, how, tmp_path)
     with counted(lab) as others:
         found = look(lab, **settings)
     (refused,) = found.problems
-    assert {"unknown CA": "unable to get", "wrong name": "IP address mismatch", "no CA file": "CA file"}[how] in repr(refused)
+    told = {"unknown CA": "unable to get", "wrong name": "IP address mismatch", "no CA file": "CA file"}
+    assert told[how] in repr(refused)
     assert others["bind"] == 0
 
 

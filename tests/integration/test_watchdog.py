@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -37,8 +38,8 @@ def wait_for(condition, seconds=30):
 
 @pytest.fixture
 def tune(run_module):
-    return lambda lab, state="applied", **more: run_module(
-        "tuning_profile", {"state": state, "server": lab.server, "consent": CONSENT, **more}
+    return lambda lab, state="applied", check=False, **more: run_module(
+        "tuning_profile", {"state": state, "server": lab.server, "consent": CONSENT, **more}, check=check
     )
 
 
@@ -153,3 +154,71 @@ def test_the_watchdog_outlives_the_shipped_module(slapd, checkout):
     assert watchdogs(slapd) in ([pid], [])
     wait_for(lambda: not watchdogs(slapd))
     assert config(slapd, "olcLogLevel") == ["stats"]
+
+
+def test_a_hand_change_in_the_middle_of_a_leg(slapd, tune, arm):
+    tune(slapd, resolved=PROFILE, watch_seconds=300)
+    assert arm(slapd, "profile")["readback"]["ok"]
+    with connect(slapd.server) as directory:
+        directory.modify("cn=config", [("replace", "olcThreads", ["9"])])
+    finish = arm(slapd, "profile", "finish")["readback"]
+    assert not finish["ok"] and finish["levers"]["slapd.threads"]["state"] == "drifted"
+    assert finish["levers"]["slapd.log_level"]["state"] == "applied"
+    start = arm(slapd, "as_found")["readback"]
+    assert start["levers"]["slapd.threads"]["state"] == "drifted" and config(slapd, "olcThreads") == ["9"]
+    assert arm(slapd, "as_found", watch_seconds=1)["readback"]["levers"]["slapd.log_level"]["state"] == "applied"
+    wait_for(lambda: not watchdogs(slapd))
+    assert config(slapd, "olcThreads") == ["9"] and config(slapd, "olcLogLevel") == ["stats"]
+    assert "slapd.threads: drifted" in (root(slapd) / "watchdog.log").read_text()
+
+
+def test_a_dead_watchdog_is_noticed_and_the_rollback_ends_it(slapd, tune, arm):
+    tune(slapd, resolved=PROFILE, watch_seconds=300)
+    arm(slapd, "profile")
+    (pid,) = watchdogs(slapd)
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not watchdogs(slapd))
+    for state in ("audited", "applied"):
+        result = tune(slapd, state, resolved=PROFILE, check=True)
+        assert any("interrupted measurement of profile quiet" in str(text) for text in result["warnings"]), result
+    lost = arm(slapd, "as_found")
+    assert lost["failed"] and "watchdog" in lost["msg"]
+    home = tune(slapd, "reverted")
+    assert home["complete"] and "interrupted" in home["notes"][0]
+    assert not (root(slapd) / "active.json").exists() and config(slapd, "olcThreads") is None
+
+
+def test_a_slapd_that_is_down_at_the_deadline_goes_home_when_it_is_back(slapd, tune, arm):
+    tune(slapd, resolved=PROFILE, watch_seconds=300)
+    arm(slapd, "profile", watch_seconds=1)
+    slapd.kill()
+    log = root(slapd) / "watchdog.log"
+    wait_for(lambda: "failed: " in log.read_text())
+    slapd.start()
+    wait_for(lambda: not watchdogs(slapd))
+    assert config(slapd, "olcLogLevel") == ["stats"] and config(slapd, "olcThreads") is None
+    assert log.read_text().rstrip().endswith("home")
+
+
+def test_a_lever_that_restarts_does_so_in_both_arms(slapd, tune, arm):
+    resolved = dict(PROFILE, levers={"slapd.listener_threads": dict(PROFILE["levers"]["slapd.threads"], value=2)})
+    tune(slapd, resolved=resolved, watch_seconds=300, consent=["restart", "availability"])
+    starts = []
+    for which in ("as_found", "profile", "profile", "as_found"):
+        start = arm(slapd, which, resolved=resolved)
+        assert start["readback"]["ok"], start
+        finish = arm(slapd, which, "finish", resolved=resolved)
+        assert finish["readback"]["ok"] and finish["slapd"]["start"] == start["slapd"]["start"]
+        counted = finish["counters"]["operations"]["total"] - start["counters"]["operations"]["total"]
+        assert counted == finish["counters"]["own"]["total"]
+        starts.append(start["slapd"]["start"])
+    assert len(set(starts)) == 4
+    assert tune(slapd, "reverted")["complete"] and config(slapd, "olcListenerThreads") is None
+
+
+def test_the_module_s_return_is_plain_and_small(slapd, tune, arm):
+    result = tune(slapd, resolved=PROFILE, watch_seconds=300)
+    leg = arm(slapd, "profile")
+    for data in (result, leg):
+        assert slapd.password not in json.dumps(data, allow_nan=False)
+    tune(slapd, "reverted")

@@ -36,7 +36,7 @@ def p99_guard(pairs: List[Pair], expect: Expect) -> Guard:
         return _p99("harm", "the profile did not carry the rate that as found carried")
     missing = [leg["index"] + 1 for pair in pairs for leg in pair if not leg["p99_ns"]]
     if missing:
-        text = "too few answers at the fixed rate for a p99 in leg %s" % ", ".join(map(str, missing))
+        text = "too few answers at the fixed rate for a p99 in %s" % named(missing, 2 * len(pairs))
         hidden = any(not pair[1]["p99_ns"] and pair[0]["p99_ns"] for pair in pairs)
         return _p99("unproven" if hidden else "not_claimed", text)
     changes = [math.log(pair[1]["p99_ns"] / pair[0]["p99_ns"]) for pair in pairs]
@@ -57,6 +57,11 @@ def p99_guard(pairs: List[Pair], expect: Expect) -> Guard:
     behind = min(carried[0]) < CARRIED
     text = "as found itself fell behind the offered rate" if behind else ""
     return _p99("safe" if high < log_ratio(allowed) and not behind else "unproven", text, **figures)
+
+
+def named(legs: List[int], of: int) -> str:
+    """Return leg numbers in words, "every leg" when it is all of them."""
+    return "every leg" if len(legs) == of else "leg %s" % ", ".join(map(str, sorted(legs)))
 
 
 def errors_guard(pairs: List[Pair], expect: Expect) -> Guard:

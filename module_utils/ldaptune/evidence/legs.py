@@ -23,7 +23,8 @@ FOREIGN_DIFFERENCE_LIMIT = 2.0
 DURATION_SHARE = 0.9
 # Operations the server answers one by one: none can be sent, answered and not counted.
 ANSWERED = ("bind", "search", "extended")
-LOST = ("reset", "eof", "notice_of_disconnection", "connect_refused", "connect_timeout", "tls")
+# How the names of failures begin that mean a connection is gone.
+LOST = ("reset", "eof", "notice_of_disconnection", "connect_", "tls")
 
 
 def reason(code: str, text: str) -> Reason:
@@ -183,7 +184,7 @@ def _shown(value: Any) -> str:
 
 def _went_back(leg: Leg) -> bool:
     totals = [(_reading(leg, end, "counters").get("operations") or {}).get("total") for end in ("start", "finish")]
-    return None not in totals and bool(totals[1] < totals[0])
+    return totals[0] is not None and totals[1] is not None and bool(totals[1] < totals[0])
 
 
 def _process(leg: Leg, end: str) -> Any:
@@ -211,20 +212,12 @@ def _server_reasons(leg: Leg, schedule: Schedule, before: Leg | None) -> List[Re
 
 
 def _probe_reasons(leg: Leg, schedule: Schedule) -> List[Reason]:
-    reasons, lost, failures = [], 0, {}  # type: ignore[var-annotated]
-    for item in (_probe(leg).get("phases") or {}).values():
-        lost += int(item.get("connections_lost") or 0)
-        for name in LOST:
-            failures[name] = failures.get(name, 0) + int((item.get("failures") or {}).get(name) or 0)
-    named = ", ".join("%s %d" % (name, number) for name, number in sorted(failures.items()) if number)
-    if lost or named:
-        reasons.append(reason("connection_lost", "%d connections lost%s" % (lost, named and " (%s)" % named)))
+    reasons = _connection_reasons(leg)
     if _probe(leg).get("limited_by") == "generator_limited":
         why = _probe(leg).get("limited_why") or "no figure given"
         reasons.append(reason("generator_limited", "the generator was the limit: %s" % why))
-    planned = {item["name"]: item for item in schedule["legs"][leg["index"]]["phases"]}
-    for name, item in planned.items():
-        run = _phase(leg, name)
+    for item in schedule["legs"][leg["index"]]["phases"]:
+        name, run = item["name"], _phase(leg, item["name"])
         if not run:
             reasons.append(reason("cut_short", "phase %s did not run" % name))
         elif run.get("cut_short"):
@@ -233,6 +226,20 @@ def _probe_reasons(leg: Leg, schedule: Schedule) -> List[Reason]:
             text = "phase %s ran %s of %s seconds" % (name, run.get("seconds"), item["seconds"])
             reasons.append(reason("cut_short", text))
     return reasons
+
+
+def _connection_reasons(leg: Leg) -> List[Reason]:
+    lost = 0
+    failures: Dict[str, int] = {}
+    for item in (_probe(leg).get("phases") or {}).values():
+        lost += int(item.get("connections_lost") or 0)
+        for name, number in (item.get("failures") or {}).items():
+            if name.startswith(LOST) and number:
+                failures[name] = failures.get(name, 0) + int(number)
+    if not lost and not failures:
+        return []
+    named = ", ".join("%s %d" % item for item in sorted(failures.items()))
+    return [reason("connection_lost", "%d connections lost%s" % (lost, named and " (%s)" % named))]
 
 
 def _error_reasons(leg: Leg, figures: Dict[str, Any], limit: float) -> List[Reason]:

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any, Dict, List, NamedTuple
 
 from .expect import METRICS, Expect, Metric
-from .guards import Guard, Pair, errors_guard, p99_guard
+from .guards import Guard, Pair, errors_guard, named, p99_guard
 from .legs import FOREIGN_DIFFERENCE_LIMIT, Judged, foreign_difference
 from .schedule import AS_FOUND, PROFILE, Schedule
 from .statistics import (
@@ -31,6 +31,8 @@ from .wording import sentence
 Verdict = Dict[str, Any]
 
 SCHEMA = 1
+# More blocks than this are no advice: the noise is in the host.
+BLOCKS_LIMIT = 48
 EXIT_MET, EXIT_HARM, EXIT_NOT_SHOWN, EXIT_INVALID = 0, 3, 4, 5
 
 
@@ -81,7 +83,7 @@ def judge(judged: List[Judged], schedule: Schedule, expect: Expect, aa: bool = F
     if not reasons:
         missing = [leg["index"] + 1 for pair in pairs for leg in pair if not leg[metric.figure]]
         if missing:
-            text = "%s was not measured in leg %s" % (metric.noun, ", ".join(map(str, missing)))
+            text = "%s was not measured in %s" % (metric.noun, named(missing, len(used)))
             reasons.append(_reason("goal_not_measured", text))
     differences = [] if reasons else [_difference(pair, metric) for pair in pairs]
     decision = decide(differences, schedule["alpha"], log_ratio(expect["min_effect_percent"])) if differences else None
@@ -252,9 +254,10 @@ def _power(differences: List[float], schedule: Schedule, expect: Expect) -> str:
         percent(resolvable(noise, pairs, schedule["alpha"])),
         percent(noise),
     )
-    needed = pairs_needed(noise, log_ratio(expect["min_effect_percent"]), schedule["alpha"])
+    needed = pairs_needed(noise, log_ratio(expect["min_effect_percent"]), schedule["alpha"], limit=2 * BLOCKS_LIMIT)
     if needed is None:
-        return text + "; %g %% is out of reach on this host" % expect["min_effect_percent"]
+        text += "; %g %% is out of reach here: longer legs or a quieter host come first" % expect["min_effect_percent"]
+        return text
     if needed > pairs:
         first = schedule["looks"][0]
         minutes = (schedule["seconds"]["expected"] - schedule["overhead"]["run"]) / first * needed / 2 / 60

@@ -51,6 +51,8 @@ SPOILT = [
     ("readback", lambda leg: leg["readback"].pop("finish"), "not read back at the finish"),
     ("connection_lost", set_phase("settle", connections_lost=1), "1 connections lost"),
     ("connection_lost", set_phase("goal", failures={"reset": 3}), "reset 3"),
+    ("connection_lost", set_phase("goal", failures={"eof_idle": 2}), "eof_idle 2"),
+    ("connection_lost", set_phase("goal", failures={"connect_refused": 4}), "connect_refused 4"),
     ("connection_lost", set_phase("fixed", failures={"notice_of_disconnection": 1}), "notice_of_disconnection 1"),
     ("generator_limited", lambda leg: leg["probe"].update(limited_by="generator_limited", limited_why="CPU"), "CPU"),
     ("server_restarted", lambda leg: leg["server"]["finish"]["slapd"].update(pid=1), "restarted within"),

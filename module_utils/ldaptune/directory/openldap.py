@@ -76,7 +76,10 @@ class OpenLdap:
         return _databases.choose(self.databases(), suffix or self._suffix)
 
     def config_source(self) -> str:
-        """Return "slapd.d", "slapd.conf" (changes are gone after a restart), or "" where this identity sees neither."""
+        """Return "slapd.conf" (changes are gone after a restart) or "slapd.d"; "" where the server shows neither.
+
+        A server that was started with -F alone shows neither.
+        """
         entry = self.read("cn=config", ("olcConfigDir", "olcConfigFile")) or {}
         if _monitor.first(entry, "olcConfigDir"):
             return "slapd.d"

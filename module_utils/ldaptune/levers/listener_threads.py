@@ -62,7 +62,7 @@ class ListenerThreads(AttributeLever):
         ctx.restart()
         if not self._there(ctx, values, listeners):
             self._write_once(ctx, values)
-            if not self._settled(ctx, listeners):
+            if len(eventpolls(ctx.slapd.pid)) != listeners:
                 ctx.restart()
         if not self._there(ctx, values, listeners):
             raise LdaptuneError(
@@ -78,21 +78,18 @@ class ListenerThreads(AttributeLever):
         return (self.values(ctx) or None) == values and len(eventpolls(ctx.slapd.pid)) == listeners
 
     @staticmethod
-    def _settled(ctx: Context, listeners: int) -> bool:
-        """Wait for the listeners to be as many; returns whether they are."""
+    def _settle(ctx: Context, listeners: int) -> None:
+        """Wait, for a moment at most, until so many listeners run."""
         deadline = time.monotonic() + _DEADLINE
-        while len(eventpolls(ctx.slapd.pid)) != listeners:
-            if time.monotonic() > deadline:
-                return False
+        while len(eventpolls(ctx.slapd.pid)) != listeners and time.monotonic() < deadline:
             time.sleep(_STEP)
-        return True
 
     def _write_once(self, ctx: Context, values: List[str] | None) -> None:
         """Do the one live write this process gets, and make sure that every listener answers after it."""
         op = ("replace", self.spec.attribute, values) if values else ("delete", self.spec.attribute, [])
         try:
             ctx.directory.modify(self.entry(ctx), [op])
-            self._settled(ctx, round_down(int(values[0])) if values else int(self.spec.default))
+            self._settle(ctx, round_down(int(values[0])) if values else int(self.spec.default))
             self._all_answer(ctx)
         except (DirectoryTimeout, DirectoryUnreachable) as error:
             ctx.restart(hung=True)

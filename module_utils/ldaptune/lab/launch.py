@@ -79,7 +79,8 @@ def write_control(root: str) -> None:
     target = os.path.join(root, "lib", "ldaptune")
     os.makedirs(os.path.join(target, "lab"))
     write_file(os.path.join(target, "__init__.py"), "", 0o644)
-    write_file(os.path.join(target, "problems.py"), _source(base + ".problems"), 0o644)
+    for part in ("problems", "ssha"):
+        write_file(os.path.join(target, part + ".py"), _source("%s.%s" % (base, part)), 0o644)
     for part in PARTS:
         text = "" if part == "__init__" else _source("%s.%s" % (lab, part))
         write_file(os.path.join(target, "lab", part + ".py"), text, 0o644)

@@ -15,6 +15,7 @@ import time
 from typing import List, NamedTuple, Sequence, Tuple
 
 from ..problems import LdaptuneError, problem
+from ..ssha import SALT_BYTES, ssha
 from . import config, launch, process, syslog, users
 from .settings import ADDRESS, SETTINGS, LabSettings
 
@@ -109,7 +110,7 @@ class LabSlapd(LabSettings):
             self.port = free_port()
 
     def _build_config(self) -> None:
-        secret = users.ssha(self.password.encode(), os.urandom(users.SALT_BYTES))
+        secret = ssha(self.password.encode(), os.urandom(SALT_BYTES))
         ldif = self._config_ldif or config.config_ldif(self._spec._replace(admin_password=secret))
         ldif = self._filled(ldif)
         text = self._filled(self.slapd_conf) or ldif

@@ -4,18 +4,10 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 from typing import Iterator
 
-SALT_BYTES = 8
-
-
-def ssha(password: bytes, salt: bytes) -> str:
-    """Return `password` as an RFC 2307 style `{SSHA}` value: base64 of SHA-1(password + salt) + salt."""
-    digest = hashlib.sha1(password + salt).digest()  # noqa: S324 - the scheme slapd ships as its default
-    return "{SSHA}" + base64.b64encode(digest + salt).decode("ascii")
+from ..ssha import SALT_BYTES, ssha
 
 
 def user_dn(number: int, suffix: str) -> str:

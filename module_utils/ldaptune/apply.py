@@ -120,7 +120,7 @@ class _Run:
     def _undo_one(self, row: Row, earlier: Any) -> None:
         target, key = self.target, row["lever"]
         entry = self.step["levers"][key]
-        if not target.matches(key, target.observe(key), entry["before"]):
+        if not target.is_home(key, target.observe(key), entry):
             wrote = self.origin["levers"][key]["wrote"]["value"]
             remarks = target.write(self.origin, key, entry["before"], wrote, entry["record"])
             seen = target.observe(key)

@@ -35,9 +35,7 @@ class Arms:
         """Put the as-found value of every flip on the disk before the first one; return the way home."""
         store = self.target.store
         origin = store.origin() or store.create(profile)
-        added = [
-            remember(origin, key, self.seen[key], self.target.before(key, self.seen[key])) for key in self.flips
-        ]
+        added = [remember(origin, key, self.seen[key], self.target.before(key, self.seen[key])) for key in self.flips]
         if any(added):
             store.save(origin)
         return origin

@@ -94,10 +94,10 @@ def _row(target: Target, key: str, entry: Entry, ours: Entry) -> Tuple[Row, List
     if not seen.get("supported"):
         row.update(state="failed", reason=str(seen.get("reason", "")), action="skip")
         return row, [problem("%s cannot be taken back" % key, found=row["reason"])]
-    if target.matches(key, seen, entry["before"]):
+    if target.is_home(key, seen, entry):
         row.update(state="unchanged", action="none")
         return row, []
-    if not target.is_ours(key, seen, ours):
+    if not (target.matches(key, seen, entry["before"]) or target.is_ours(key, seen, ours)):
         return row, [_drift(target, key, row, ours)]
     return row, []
 

@@ -62,6 +62,12 @@ class Target:
             return bool(lever.spec.type.equal(before_of(lever.spec, seen), value))
         return bool(lever.same(seen, value))
 
+    def is_home(self, key: str, seen: Observation, entry: Entry) -> bool:
+        """Return whether nothing is left to restore: cn=config by its very spelling, other things by their value."""
+        if not self.matches(key, seen, entry["before"]):
+            return False
+        return not self.behaviour(key).spec.attribute or bool(seen["record"] == entry["record"])
+
     def is_ours(self, key: str, seen: Observation, entry: Entry) -> bool:
         """Return whether what is there is what we wrote last, or one of both if that write never reported back."""
         wrote = entry.get("wrote")

@@ -216,6 +216,16 @@ def test_a_lever_that_restarts_does_so_in_both_arms(slapd, tune, arm):
     assert tune(slapd, "reverted")["complete"] and config(slapd, "olcListenerThreads") is None
 
 
+def test_an_equal_value_stays_as_it_was_spelled(make_slapd, tune, arm):
+    lab = make_slapd(log_level="0x100")
+    resolved = dict(PROFILE, levers={"slapd.log_level": dict(PROFILE["levers"]["slapd.log_level"], value=256)})
+    assert not tune(lab, resolved=resolved, watch_seconds=300)["changed"]
+    for which in ("profile", "as_found", "profile"):
+        assert arm(lab, which, resolved=resolved)["readback"]["ok"] and config(lab, "olcLogLevel") == ["0x100"]
+    assert not tune(lab, resolved=resolved)["changed"]
+    assert tune(lab, "reverted")["complete"] and config(lab, "olcLogLevel") == ["0x100"]
+
+
 def test_the_module_s_return_is_plain_and_small(slapd, tune, arm):
     result = tune(slapd, resolved=PROFILE, watch_seconds=300)
     leg = arm(slapd, "profile")

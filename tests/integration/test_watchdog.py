@@ -232,3 +232,23 @@ def test_the_module_s_return_is_plain_and_small(slapd, tune, arm):
     for data in (result, leg):
         assert slapd.password not in json.dumps(data, allow_nan=False)
     tune(slapd, "reverted")
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_pinned_threads_flip_and_go_home(slapd, tune, arm):
+    wishes = {"slapd.threads": 8, "cpu.listener": [0], "cpu.workers": [1]}
+    levers = {key: dict(PROFILE["levers"]["slapd.threads"], value=value) for key, value in wishes.items()}
+    resolved = dict(PROFILE, levers=levers)
+    applied = tune(slapd, resolved=resolved, watch_seconds=300)
+    assert applied["states"] == {
+        "slapd.threads": "applied",
+        "cpu.workers": "live_only",
+        "cpu.listener": "live_only",
+    }, applied
+    for which in ("as_found", "profile", "as_found"):
+        start = arm(slapd, which, resolved=resolved)["readback"]
+        finish = arm(slapd, which, "finish", resolved=resolved)["readback"]
+        assert start["ok"] and finish["ok"], (start, finish)
+        assert (start["levers"]["cpu.workers"]["effective"] == [1]) is (which == "profile")
+    assert tune(slapd, "reverted")["complete"]
+    assert tune(slapd, "audited", resolved=resolved)["states"]["cpu.workers"] == "pending"

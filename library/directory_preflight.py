@@ -99,6 +99,10 @@ options:
     description: How many operations a second are expected, to estimate what they write.
     type: float
     default: 0.0
+  log_level:
+    description: The log level that the profile will set (names or a number), to estimate what either arm logs.
+    type: str
+    default: ""
   bases:
     description: Names that the probe will use (an account, a search base); their databases are looked at as well.
     type: list
@@ -184,6 +188,7 @@ def main() -> None:
             "consent": {"type": "list", "elements": "str", "default": []},
             "load_seconds": {"type": "float", "default": 0.0},
             "expected_rate": {"type": "float", "default": 0.0},
+            "log_level": {"type": "str", "default": ""},
             "bases": {"type": "list", "elements": "str", "default": []},
             "fail": {"type": "bool", "default": False},
         },

@@ -144,6 +144,8 @@ def test_a_log_that_would_fill_the_disk(make_slapd):
     with connect(slapd.server) as directory:
         directory.modify("cn=config", [("replace", "olcLogLevel", ["none"])])
     assert look(slapd, load_seconds=3600, expected_rate=1e9).problems == []
+    assert look(slapd, load_seconds=3600, expected_rate=1e9, log_level="32768").problems == []
+    assert look(slapd, load_seconds=3600, expected_rate=1e9, log_level="256").problems != []
 
 
 @pytest.mark.skipif(not shutil.which("unshare"), reason="needs unshare")

@@ -15,6 +15,8 @@ from ..problems import Problem, problem
 from .files import read_text
 
 _PROC = "/proc"
+# The root directory of a process that we may not look into.
+UNSEEN = (0, 0)
 _MARK = re.compile(r"docker|libpod|kubepods|containerd|crio|lxc|garden|machine\.slice|nspawn", re.IGNORECASE)
 
 
@@ -31,13 +33,14 @@ def container_signs(own: Place, theirs: Place) -> List[str]:
     """Return what says that `theirs` is in a container that `own` is not in."""
     signs = []
     for kind in ("pid", "user"):
-        if theirs.namespaces.get(kind, "") != own.namespaces.get(kind, ""):
+        mine = own.namespaces.get(kind, "")
+        if theirs.namespaces.get(kind, mine) != mine:
             signs.append("a %s namespace of its own" % kind)
     foreign = [line for line in theirs.cgroup.splitlines() if line not in own.cgroup.splitlines()]
     marked = [line.split(":", 2)[-1] for line in foreign if _MARK.search(line)]
     if marked:
         signs.append("cgroup %s" % marked[0])
-    if theirs.root != own.root:
+    if theirs.root not in (own.root, UNSEEN):
         signs.append("another root directory%s" % (" (overlay)" if theirs.root_type == "overlay" else ""))
     return signs
 
@@ -81,5 +84,5 @@ def place_of(pid: int) -> Place:
         status = os.stat("%s/root/" % base)
         root = (status.st_dev, status.st_ino)
     except OSError:
-        root = (0, 0)
+        root = UNSEEN
     return Place(namespaces, read_text("%s/cgroup" % base), root, root_type(read_text("%s/mountinfo" % base)))

@@ -25,7 +25,10 @@ CONFIG = "cn=config"
 
 
 class Request(NamedTuple):
-    """What is asked of the preflight; seconds, operations a second. `bases` are names the probe will use."""
+    """What is asked of the preflight; seconds, operations a second.
+
+    `log_level` is the one a profile will set, if any; `bases` are names the probe will use.
+    """
 
     name: str = ""
     measuring: bool = False
@@ -35,6 +38,7 @@ class Request(NamedTuple):
     consent: Sequence[str] = ()
     load_seconds: float = 0.0
     expected_rate: float = 0.0
+    log_level: str = ""
     bases: Sequence[str] = ()
 
 
@@ -200,7 +204,9 @@ class Preflight:
         self.problems += writes.refuse_writes(causes, request.consent, seconds, rate, replicated)
         if causes and writes.CONSENT in request.consent:
             self.warnings.append(writes.estimate_text(seconds, rate, replicated))
-        if logvolume.logs_operations(log_levels):
+        if logvolume.logs_operations(log_levels) or (
+            request.log_level and logvolume.logs_operations([request.log_level])
+        ):
             own_file = root.first("olcLogFile")
             places = logvolume.log_directories(own_file, root.true("olcLogFileOnly"))
             self.problems += logvolume.refuse_volume(logvolume.log_volume(seconds, rate), logvolume.spaces(places))

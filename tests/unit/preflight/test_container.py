@@ -35,6 +35,10 @@ def test_an_ordinary_service_has_none():
     assert in_container(7, []) == []
 
 
+def test_what_may_not_be_seen_is_no_sign():
+    assert container_signs(OURS, Place({}, "", (0, 0), "")) == []
+
+
 def test_inside_the_same_container_there_is_none_either():
     inside = OURS._replace(cgroup="0::/docker/0123\n", root_type="overlay")
     assert container_signs(inside, inside) == []

@@ -102,6 +102,8 @@ def test_first_and_last_account_bind_once_each(fake):
     assert [item["dn"][:6] for item in found.facts["tried"]] == ["uid=us"] * 2
     assert [item["dn"][9:10] for item in found.facts["tried"]] == ["0", "9"]
     assert found.facts["operations"] == {"search": 1, "bind": 2, "unbind": 1}
+    # 0 is the server's own id, 1 the one that StartTLS would have used.
+    assert [wire.message(content).id for content in wire.cut(server.received)[0]][:3] == [2, 3, 4]
 
 
 def test_after_a_wrong_password_nobody_else_is_tried(fake):

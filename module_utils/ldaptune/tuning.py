@@ -93,6 +93,8 @@ def applied(
         if plan.problems:
             return _planned(target, plan)
         changed = bool(plan.changes())
+        for row in plan.changes():
+            drifted(target, row)
         if watch_seconds:
             watchdog.arm(target.store, target.ctx.server, str(resolved.get("name", "")), watch_seconds)
         try:
@@ -108,9 +110,25 @@ def applied(
     return result
 
 
+def drifted(target: Target, row: Row) -> bool:
+    """Return whether someone else changed the lever of a row since we wrote it; the row's reason then says who."""
+    origin = target.store.origin()
+    entry = origin["levers"].get(row["lever"]) if origin else None
+    if not entry or not entry["wrote"] or row["action"] == "skip":
+        return False
+    seen = target.observe(row["lever"])
+    if target.matches(row["lever"], seen, entry["before"]) or target.is_ours(row["lever"], seen, entry):
+        return False
+    who = target.last_change(row["lever"])
+    row["reason"] = "changed by someone else since we wrote it" + (": %s" % who if who else "")
+    return True
+
+
 def _planned(target: Target, plan: Plan) -> Result:
     """Return a plan that is not carried out; raises Refused where something stands against it."""
     settle_states(target, plan.rows)
+    for row in plan.changes():
+        drifted(target, row)
     result = result_of(plan.rows, shown_snapshot(target, target.store.origin()), bool(plan.changes()))
     result["notes"] = _notes(target)
     if plan.problems:
@@ -125,15 +143,11 @@ def audited(target: Target, resolved: Mapping[str, Any], exclude: Sequence[str] 
     rows = list(plan.rows)
     rows.extend(_seen(target, key) for key in LEVERS if key not in resolved["levers"])
     settle_states(target, rows)
-    origin = target.store.origin()
     for row in rows:
         row["action"] = "none" if row["action"] == "change" else row["action"]
-        entry = origin["levers"].get(row["lever"]) if origin else None
-        if entry and entry["wrote"] and row["state"] not in ("unsupported", "excluded"):
-            seen = target.observe(row["lever"])
-            home = target.matches(row["lever"], seen, entry["before"])
-            if not (home or target.is_ours(row["lever"], seen, entry)):
-                row.update(state="drifted", reason=target.last_change(row["lever"]))
+        if drifted(target, row):
+            row["state"] = "drifted"
+    origin = target.store.origin()
     result = result_of(rows, shown_snapshot(target, origin), changed=False)
     result["lines"] = [_audit_line(target, row, resolved) for row in rows]
     result["problems"] = plan.problems

@@ -171,6 +171,17 @@ def test_no_profile_audits_every_lever(target, server):
     assert not result["changed"] and len(result["plan"]) == len(result["states"])
 
 
+def test_a_new_apply_says_that_it_replaces_what_someone_else_set(target, server, profile, consent):
+    apply(target, profile(WANTED), consent)
+    server.values["slapd.threads"] = 7
+    for check in (True, False):
+        result = apply(target, profile(WANTED), consent, check=check)
+        line = next(line for line in result["lines"] if line.startswith("slapd.threads"))
+        assert "7 -> 32" in line and "cn=other" in line
+    assert server.values["slapd.threads"] == 32
+    assert reverted(target)["complete"] and "slapd.threads" not in server.values
+
+
 def test_audit_says_what_someone_else_changed(target, server, profile, consent):
     apply(target, profile(WANTED), consent)
     server.values["slapd.threads"] = 7

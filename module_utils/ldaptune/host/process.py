@@ -15,6 +15,7 @@ from ..problems import LdaptuneError, problem
 PROC = "/proc"
 _OPTIONS = "c:d:f:F:g:h:i:l:n:o:r:s:S:tT:u:V46"
 _NAMES = ("slapd", "lt-slapd")
+_MAPPING = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ (\d+)\s+(.*)$")
 _CONFIG_DIRS = (
     "/etc/ldap/slapd.d",
     "/etc/openldap/slapd.d",
@@ -215,12 +216,32 @@ def listening_sockets(pid: int) -> List[str]:
     return found
 
 
+def has_open(pid: int, path: str) -> bool:
+    """Return whether a process has this very file open, by whatever path it knows it."""
+    try:
+        wanted = os.stat(path)
+    except OSError:
+        return False
+    for descriptor in open_files(pid):
+        try:
+            if os.path.samestat(wanted, os.stat("%s/%d/fd/%d" % (PROC, pid, descriptor))):
+                return True
+        except OSError:
+            continue
+    return False
+
+
 def mappings(pid: int, path: str) -> List[Tuple[int, str]]:
-    """Return (bytes, rights such as "r--s") of each mapping of a file."""
+    """Return (bytes, rights such as "r--s") of each mapping of a file, by whatever path the process knows it."""
+    try:
+        inode = os.stat(path).st_ino
+    except OSError:
+        return []
     found = []
     for line in _read("%s/%d/maps" % (PROC, pid)).splitlines():
-        match = re.match(r"^([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \d+\s+(.*)$", line)
-        if match and match.group(4) == path:
+        match = _MAPPING.match(line)
+        # The device is not compared: several filesystems show another one here than stat does.
+        if match and int(match.group(4)) == inode and os.path.basename(match.group(5)) == os.path.basename(path):
             found.append((int(match.group(2), 16) - int(match.group(1), 16), match.group(3)))
     return found
 

@@ -98,8 +98,7 @@ class LogFileLever(AttributeLever):
         """Return the configured value where slapd has that file open, None where it has not."""
         if configured is None:
             return None
-        path = os.path.realpath(configured["path"])
-        return configured if path in process.open_files(ctx.slapd.pid).values() else None
+        return configured if process.has_open(ctx.slapd.pid, configured["path"]) else None
 
     def same(self, seen: Observation, wanted: Any) -> bool:
         return self.kind.equal(seen["configured"], wanted) and self.kind.equal(seen["effective"], wanted)

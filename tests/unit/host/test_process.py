@@ -90,3 +90,11 @@ def test_a_mapping_is_seen_with_length_and_rights(tmp_path):
     with path.open("r+b") as stream, mmap.mmap(stream.fileno(), 0):
         assert process.mappings(os.getpid(), str(path)) == [(8192, "rw-s")]
         assert str(path) in process.open_files(os.getpid()).values()
+        (tmp_path / "else").mkdir()
+        other = tmp_path / "else" / "a file"
+        os.link(path, other)
+        assert process.mappings(os.getpid(), str(other)) == [(8192, "rw-s")]
+        assert process.has_open(os.getpid(), str(other))
+    assert not process.has_open(os.getpid(), str(path))
+    assert not process.has_open(os.getpid(), str(tmp_path / "missing"))
+    assert process.mappings(os.getpid(), str(tmp_path / "missing")) == []

@@ -183,3 +183,12 @@ def test_no_slapd_at_all(make_slapd):
     slapd = make_slapd(users=3, start=False)
     (refused,) = look(slapd).problems
     assert "tuning_instance" in refused["what"] or refused["what"] == "no slapd is running"
+
+
+def test_a_database_without_figures_is_a_warning(make_slapd):
+    slapd = make_slapd(users=3, database_lines=["olcMonitoring: FALSE"])
+    found = look(slapd, measuring=False)
+    assert found.problems == []
+    assert MDB in found.warnings[0]
+    assert found.facts["database"]["used_bytes"] is None
+    assert found.facts["database"]["map_size_bytes"] == 1 << 30

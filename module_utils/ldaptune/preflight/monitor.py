@@ -4,12 +4,20 @@
 
 from __future__ import annotations
 
-from typing import List, Sequence, Tuple
+from typing import Any, List, Mapping, Sequence, Tuple
 
 from ..problems import Problem, problem
 from .entries import Entry
 
 _LOST = "threads, log level, map and readers are known from cn=config only, not as they are in effect"
+
+
+def no_figures(dn: str, figures: Mapping[str, Any]) -> List[str]:
+    """Warn where cn=monitor is there but shows nothing of one database."""
+    if figures.get("pages_max"):
+        return []
+    text = "cn=monitor shows no map and readers of %s: it has olcMonitoring FALSE, or slapd was not restarted since "
+    return [text % dn + "cn=monitor was added. Their figures are known as configured only"]
 
 
 def no_monitor(entries: Sequence[Entry], whoami: str, measuring: bool) -> Tuple[List[Problem], List[str]]:

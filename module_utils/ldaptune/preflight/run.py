@@ -150,7 +150,7 @@ class Preflight:
             self._watch(directory, watchable)
         if root is None:
             return
-        log_levels = self._read_state(directory, root)
+        log_levels = self._read_state(directory, root, watchable)
         if self.facts["database"] and not no_right and not self._is_consumer():
             self.problems += self._may_manage(directory, self.facts["database"]["dn"], True)
         if self.request.measuring:
@@ -167,7 +167,7 @@ class Preflight:
             return access.judge_right(refusal.code, refusal.name, self._whoami, dn, readable)
         return access.judge_right(0, "success", self._whoami, dn, readable)
 
-    def _read_state(self, directory: OpenLdap, root: Entry) -> List[str]:
+    def _read_state(self, directory: OpenLdap, root: Entry, monitored: bool) -> List[str]:
         """Fill the facts of slapd and of the database; return the log levels in force."""
         try:
             database = directory.database()
@@ -180,6 +180,8 @@ class Preflight:
         log_levels = seen["log_levels"] or root.values("olcLogLevel")
         self.facts["slapd"].update(threads=threads, log_level=shown_level(log_levels))
         if database:
+            if monitored:
+                self.warnings += monitor.no_figures(database["dn"], seen["database"])
             entry = find(self._entries, database["dn"])
             self.facts["database"] = facts.database_facts(database, seen["database"], entry.attributes if entry else {})
         return [str(level) for level in log_levels]

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ldaptune.preflight.entries import make_entry
-from ldaptune.preflight.monitor import no_monitor
+from ldaptune.preflight.monitor import no_figures, no_monitor
 
 MONITOR = make_entry("olcDatabase={2}monitor,cn=config", {"olcDatabase": ["{2}monitor"]})
 
@@ -28,3 +28,8 @@ def test_hidden_is_told_from_absent():
     assert found["what"] == "cn=monitor cannot be read by dn:cn=config"
     assert "{2}monitor" in found["do"]
     assert "dn.exact=cn=config read" in found["do"]
+
+
+def test_a_database_that_the_monitor_says_nothing_of():
+    assert no_figures("olcDatabase={1}mdb,cn=config", {"pages_max": 10}) == []
+    assert "olcMonitoring" in no_figures("olcDatabase={1}mdb,cn=config", {})[0]

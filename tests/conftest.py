@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -17,6 +18,25 @@ from ldaptune.lab.slapd import LabSlapd
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
+def make_top():
+    """Make a directory that slapd's own account can enter; its short name leaves room for a socket path."""
+    path = Path(tempfile.mkdtemp(prefix="ldt-%d-" % os.getpid()))
+    path.chmod(0o755)
+    return path
+
+
+def pytest_sessionstart(session):
+    """End and remove what test runs that were killed have left: their pid is in the directory's name."""
+    if hasattr(session.config, "workerinput"):
+        return
+    for top in Path(tempfile.gettempdir()).glob("ldt-*-*"):
+        owner = top.name.split("-")[1]
+        if owner.isdigit() and not Path("/proc", owner).exists() and top.stat().st_uid == os.geteuid():
+            for lab in top.glob("**/lab.json"):
+                LabSlapd.open(lab.parent).destroy()
+            shutil.rmtree(top, ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
 def checkout():
     """The root of the checkout."""
@@ -25,9 +45,8 @@ def checkout():
 
 @pytest.fixture
 def short_dir():
-    """A directory that slapd's own account can enter and whose name leaves room for a socket path."""
-    path = Path(tempfile.mkdtemp(prefix="ldt-"))
-    path.chmod(0o755)
+    """A directory of this test's own, for labs it makes itself."""
+    path = make_top()
     yield path
     shutil.rmtree(path, ignore_errors=True)
 
@@ -35,8 +54,7 @@ def short_dir():
 @contextlib.contextmanager
 def _labs():
     """Yield a maker of lab slapds (same keywords as LabSlapd, started unless start=False); destroy them all after."""
-    top = Path(tempfile.mkdtemp(prefix="ldt-"))
-    top.chmod(0o755)
+    top = make_top()
     made = []
 
     def make(start=True, **keywords):

@@ -56,7 +56,7 @@ def test_in_force(key, configured, value):
 @pytest.mark.parametrize("word, key", [
     ("olcThreads", "slapd.threads"), ("threads", "slapd.threads"), ("olcdbmaxsize", "database.max_size"),
     ("slapd.loglevel", "slapd.log_level"), ("database.maxreaders", "database.max_readers"),
-    ("cpu.worker", "cpu.workers"), ("zzz", None),
+    ("cpu.worker", "cpu.workers"), ("cache", "database.cache"), ("olcDbCacheSize", "database.cache"), ("zzz", None),
 ])
 def test_nearest_lever(word, key):
     assert nearest_lever(word, LEVERS) == key

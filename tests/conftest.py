@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from ldaptune.lab.slapd import LabSlapd
+from ldaptune.problems import LdaptuneError
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -32,8 +33,10 @@ def pytest_sessionstart(session):
     for top in Path(tempfile.gettempdir()).glob("ldt-*-*"):
         owner = top.name.split("-")[1]
         if owner.isdigit() and not Path("/proc", owner).exists() and top.stat().st_uid == os.geteuid():
-            for lab in top.glob("**/lab.json"):
-                LabSlapd.open(lab.parent).destroy()
+            for settings in [*top.glob("lab.json"), *top.glob("*/lab.json")]:
+                # Another run may be sweeping as well.
+                with contextlib.suppress(OSError, LdaptuneError):
+                    LabSlapd.open(settings.parent).destroy()
             shutil.rmtree(top, ignore_errors=True)
 
 

@@ -10,6 +10,9 @@ from .expect import METRICS
 
 Verdict = Dict[str, Any]
 
+# Characters of one reason within the sentence.
+LONGEST = 200
+
 
 def signed(value: float) -> str:
     """Return a change with its sign; decimals only where they say something."""
@@ -140,10 +143,16 @@ def _same_twice(verdict: Verdict) -> str:
 
 def _invalid(verdict: Verdict) -> str:
     reasons = verdict["reasons"]
-    texts = ["%s%s" % (_leg(item), item["text"]) for item in reasons[:2]]
+    texts = ["%s%s" % (_leg(item), _short(item["text"])) for item in reasons[:2]]
     if len(reasons) > 2:
         texts.append("and %d more" % (len(reasons) - 2))
     return "the measurement is not valid, nothing is claimed: %s" % "; ".join(texts)
+
+
+def _short(text: str) -> str:
+    """Return a reason on one line; the whole of it is in the verdict's reasons."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 4] + " ..."
 
 
 def _leg(item: Dict[str, Any]) -> str:

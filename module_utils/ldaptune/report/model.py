@@ -39,6 +39,7 @@ def make_result(
         "verdict": verdict,
         "schedule": {key: value for key, value in record["schedule"].items() if key != "legs"},
         "legs": judged,
+        "legs_planned": len(record["schedule"]["legs"]),
         "levers": levers,
         "not_measured": [item["lever"] for item in levers if item.get("compare") == "hold" and _changes(item)],
         "lost_at_restart": lost,

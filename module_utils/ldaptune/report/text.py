@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterable, List, Sequence
 
 from ..evidence.expect import METRICS
 from ..evidence.wording import interval, signed
+from ..levers.table import LEVERS
 from .lines import ARM_WORDS, MISSING, leg_line, milliseconds, share, whole
 from .model import Result
 
@@ -25,7 +26,7 @@ def summary(result: Result) -> str:
         _section("Goal", _goal(verdict)),
         _section("Guards", _guards(verdict)),
         _section("Arms (medians)", _arms(verdict)),
-        _section("Legs in run order", [leg_line(leg, len(result["legs"])) for leg in result["legs"]]),
+        _section("Legs in run order", [leg_line(leg, result["legs_planned"]) for leg in result["legs"]]),
         _section("Levers", [_lever(item) for item in result["levers"]]),
         _section("Set alike in both arms, not measured", result["not_measured"]),
         _section("Lost at the next restart of slapd", result["lost_at_restart"] or ["nothing"]),
@@ -132,19 +133,26 @@ def _arms(verdict: Dict[str, Any]) -> List[str]:
 
 
 def _lever(item: Dict[str, Any]) -> str:
-    text = "%s: %s" % (item["lever"], _value(item.get("before")))
+    key, before, effective = item["lever"], item.get("before"), item.get("effective")
+    text = "%s: %s" % (key, _value(key, before))
+    if effective is not None and effective != before:
+        text += " (in force: %s)" % _value(key, effective)
     if item.get("action") == "change":
-        text += " -> %s" % _value(item.get("after"))
+        text += " -> %s" % _value(key, item.get("after"))
     state = item.get("state")
     if state:
         text += " [%s]" % str(state).replace("_", " ")
     return text + (": %s" % item["reason"] if item.get("reason") else "")
 
 
-def _value(value: Any) -> str:
+def _value(key: str, value: Any) -> str:
+    """Return a lever's value as its own type shows it; a value that is not of that type as JSON."""
     if value is None:
         return "absent"
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    try:
+        return LEVERS[key].type.show(value)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return json.dumps(value, sort_keys=True)
 
 
 def _environment(result: Result) -> List[str]:

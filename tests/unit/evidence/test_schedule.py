@@ -82,7 +82,7 @@ def test_the_offered_rate_is_the_same_for_both_arms():
     assert schedule["fixed"] == {"rate": 14000, "seconds": 1.5, "as_found_goodput": 20000.9}
 
 
-@pytest.mark.parametrize(("goodput", "seconds"), [(10000, 1.571), (5000, 3.0), (100, 3.0)])
+@pytest.mark.parametrize(("goodput", "seconds"), [(10000, 1.714), (5000, 3.0), (100, 3.0)])
 def test_the_fixed_phase_grows_until_p99_has_its_samples(goodput, seconds):
     assert with_rate(make_schedule("quick", 1, False, True), goodput, 1.0)["fixed"]["seconds"] == seconds
 

@@ -69,3 +69,7 @@ def test_one_look_after_short_legs_keeps_its_five_percent(host, restart):
 @pytest.mark.parametrize("host", ["quiet", "typical", "noisy"])
 def test_short_legs_find_a_large_gain(host):
     assert rates(host, "quick", False, 50, 200).improved >= 99
+
+
+def test_a_minute_before_and_a_minute_after_is_no_method():
+    assert 8 <= noise.before_and_after("typical", 500) <= 20

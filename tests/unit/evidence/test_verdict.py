@@ -82,6 +82,13 @@ def test_table(changes, word, improved, no_regression, none):
         assert found["action"] == ("keep" if met else "roll_back")
 
 
+def test_equivalent_is_no_regression_where_the_stricter_bound_just_misses():
+    changes = [-0.07, -0.05, 0.0, 0.012, 0.014, 0.014, 0.014, 0.014]
+    found = verdict(legs(changes), require="no_regression", max_p99_increase_percent=None)
+    assert (found["verdict"], found["met"]) == ("equivalent", True)
+    assert found["goal"]["low_percent"] < -3 < found["goal"]["equivalent_low_percent"]
+
+
 def test_improved_needs_the_effect_asked_for():
     assert verdict(legs(around(4)))["verdict"] == "improved"
     small = verdict(legs(around(4)), min_effect_percent=5)
@@ -171,6 +178,16 @@ def test_a_broken_run_is_invalid_whatever_it_showed():
     assert (found["verdict"], found["exit_code"]) == ("invalid", 5)
     assert found["reasons"][0]["code"] == "run_broken"
     assert "slapd was killed" in found["sentence"]
+
+
+def test_a_long_reason_stays_one_line_in_the_sentence_and_whole_in_the_reasons():
+    text = "Traceback\n  of many lines " + "x" * 300
+    found = verdict(legs(around(50)), broken=text)
+    assert "\n" not in found["sentence"]
+    assert "Traceback of many lines x" in found["sentence"]
+    assert found["sentence"].endswith("x ...")
+    assert len(found["sentence"]) < 300
+    assert found["reasons"][0]["text"] == text
 
 
 def test_foreign_load_in_one_arm_only():

@@ -9,10 +9,10 @@ from ldaptune.report.model import make_result
 from ldaptune.report.text import summary
 
 PLAN = [
-    {"lever": "slapd.log_level", "before": ["stats"], "after": ["none"], "compare": "flip", "action": "change",
+    {"lever": "slapd.log_level", "before": 256, "after": 32768, "compare": "flip", "action": "change",
      "state": "applied", "reason": ""},
-    {"lever": "slapd.threads", "before": 16, "after": 32, "compare": "flip", "action": "change", "state": "live_only",
-     "reason": ""},
+    {"lever": "slapd.threads", "before": None, "after": 32, "effective": 16, "compare": "flip", "action": "change",
+     "state": "live_only", "reason": ""},
     {"lever": "database.max_size", "before": None, "after": 1073741824, "compare": "hold", "action": "change",
      "state": "applied", "reason": ""},
     {"lever": "slapd.log_file", "before": None, "after": None, "compare": "flip", "action": "skip",
@@ -46,8 +46,8 @@ def test_the_sentence_comes_first_and_everything_else_is_there(result):
         "  required: improved by at least 3 % in throughput: met\n",
         "  p99: safe, ",
         "  errors: safe, 0.00 % as found, 0.00 % with the profile\n",
-        '  slapd.log_level: ["stats"] -> ["none"] [applied]\n',
-        "  slapd.threads: 16 -> 32 [live only]\n",
+        '  slapd.log_level: stats -> none [applied]\n',
+        "  slapd.threads: absent (in force: 16) -> 32 [live only]\n",
         "  slapd.log_file: absent [unsupported]: needs slapd 2.6\n",
         "Set alike in both arms, not measured\n  database.max_size\n",
         "Lost at the next restart of slapd\n  slapd.threads\n",
@@ -64,6 +64,13 @@ def test_the_sentence_comes_first_and_everything_else_is_there(result):
     assert "NOT VALID" not in text
 
 
+def test_a_value_of_another_type_is_shown_as_it_is(result):
+    plan = [{"lever": "no.such", "before": [1], "after": None, "action": "change"}, {**PLAN[0], "before": "odd"}]
+    text = summary(result(plan=plan))
+    assert "  no.such: [1] -> absent\n" in text
+    assert '  slapd.log_level: "odd" -> none [applied]' in text
+
+
 def test_legs_stand_in_run_order(result):
     text = summary(result())
     places = [text.index("\n  leg %2d of 16, " % number) for number in range(1, 17)]
@@ -78,6 +85,7 @@ def test_an_invalid_run_names_the_leg_and_claims_nothing(result):
     assert "Goal\n" not in text
     assert "Guards\n" not in text
     assert "faster" not in text
+    assert "  leg  5 of 16, " in text
     assert "roll back to as found" in text
 
 

@@ -79,7 +79,7 @@ resolved:
     schema: 1
     name: throughput
     summary: As many binds and searches a second as possible; no statistics log
-    digest: b576b189cc324e56d8182b6de83959d4f4f5010e0963f9efc4cb207d54657272
+    digest: 8e56f616d9d7a9a9d435249c26a9c674daff863a96fe52800e682f293da14a04
     extends: [baseline]
     levers:
       slapd.threads:

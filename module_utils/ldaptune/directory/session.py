@@ -8,12 +8,14 @@ import os
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 from urllib.parse import unquote, urlsplit
 
-from ..load.uri import LDAPI_DEFAULTS, LDAPI_MAX_PATH
 from ..problems import LdaptuneError, problem
 from .errors import DirectoryRefused, DirectoryTimeout, DirectoryUnreachable, as_text
 
 Entry = Tuple[str, Dict[str, List[Any]]]
 Change = Tuple[str, str, Sequence[str]]
+# Where packages put the socket of ldapi:///, and what sockaddr_un.sun_path holds beside its final NUL.
+_LDAPI_DEFAULTS = ("/run/slapd/ldapi", "/run/ldapi", "/var/run/ldapi", "/var/run/openldap/ldapi")
+_LDAPI_MAX_PATH = 107
 _SCOPES = {"base": "BASE", "one": "LEVEL", "sub": "SUBTREE"}
 _OPS = {"add": "MODIFY_ADD", "delete": "MODIFY_DELETE", "replace": "MODIFY_REPLACE"}
 
@@ -57,7 +59,7 @@ class Session:
         self.own_operations: Dict[str, int] = {}
         self._connection: Any = None
         self._server = self._make_server(ca_file)
-        self._starttls = starttls
+        self._starttls = starttls and uri.startswith("ldap:")
 
     def _make_server(self, ca_file: str) -> Any:
         import ssl
@@ -71,14 +73,14 @@ class Session:
         if parts.scheme == "ldapi":
             path = unquote(self.uri[len("ldapi://") :].split("?")[0].rstrip("/"))
             # Which path ldapi:/// means was chosen when slapd was built: take the first of the usual ones.
-            path = path or next(filter(os.path.exists, LDAPI_DEFAULTS), LDAPI_DEFAULTS[0])
-            if len(os.fsencode(path)) > LDAPI_MAX_PATH:
+            path = path or next(filter(os.path.exists, _LDAPI_DEFAULTS), _LDAPI_DEFAULTS[0])
+            if len(os.fsencode(path)) > _LDAPI_MAX_PATH:
                 raise LdaptuneError(
                     problem(
                         "the ldapi path is too long",
                         where=self.uri,
                         found="%d bytes" % len(os.fsencode(path)),
-                        wanted="at most %d bytes" % LDAPI_MAX_PATH,
+                        wanted="at most %d bytes" % _LDAPI_MAX_PATH,
                     )
                 )
             if not os.path.exists(path):

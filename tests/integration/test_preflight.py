@@ -48,7 +48,15 @@ def test_a_healthy_lab_has_no_problem_and_all_facts(slapd_module):
     assert found.problems == []
     assert found.warnings == []
     assert set(found.facts["host"]) == {
-        "name", "machine_id", "cpus", "online_cpus", "allowed_cpus", "memory_bytes", "numa_nodes", "kernel", "os",
+        "name",
+        "machine_id",
+        "cpus",
+        "online_cpus",
+        "allowed_cpus",
+        "memory_bytes",
+        "numa_nodes",
+        "kernel",
+        "os",
         "python",
     }
     server = found.facts["slapd"]

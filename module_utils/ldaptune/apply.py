@@ -113,9 +113,12 @@ class _Run:
                 failed.append(_not_undone(key, error, self.target.store.path(self.origin["id"])))
         if failed:
             return failed
-        self._drop_records()
+        try:
+            self._drop_records()
+        except LdaptuneError as error:
+            failed = error.problems
         text = "undone again: %s" % ", ".join(names) if names else "nothing had been written"
-        return [problem("%s; the host is as it was before this run" % text)]
+        return [problem("%s; the host is as it was before this run" % text), *failed]
 
     def _undo_one(self, row: Row, earlier: Any) -> None:
         target, key = self.target, row["lever"]
@@ -135,7 +138,8 @@ class _Run:
                     )
                 )
         self.origin["levers"][key]["wrote"] = earlier
-        target.store.save(self.origin)
+        with contextlib.suppress(LdaptuneError):
+            target.store.save(self.origin)
 
     def _drop_records(self) -> None:
         """Close what is no way home any more: this step, and the origin when nothing is left to take back."""

@@ -25,15 +25,32 @@ class Busy(LdaptuneError):
     """Another process holds the lock."""
 
 
+@contextlib.contextmanager
+def _told(path: str) -> Iterator[None]:
+    """Turn an error of the file system into a refusal that names the place."""
+    try:
+        yield
+    except OSError as error:
+        raise LdaptuneError(
+            problem(
+                "ldaptune's records cannot be written on this host",
+                where=path,
+                found=os.strerror(error.errno or 0),
+                do="They hold the way home. Make room, run as root, or set tuning_state_dir.",
+            )
+        ) from error
+
+
 def make_private(path: str) -> None:
     """Create a directory and its missing parents, each 0700 and synced into its parent."""
     if os.path.isdir(path):
         return
     parent = os.path.dirname(os.path.abspath(path))
     make_private(parent)
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(path, DIRECTORY_MODE)
-    _sync_directory(parent)
+    with _told(path):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, DIRECTORY_MODE)
+        _sync_directory(parent)
 
 
 def _sync_directory(path: str) -> None:
@@ -55,20 +72,21 @@ def write_json(path: str, data: Dict[str, Any]) -> None:
     body = {key: value for key, value in data.items() if key != CHECKSUM}
     body[CHECKSUM] = digest_of(body)
     directory = os.path.dirname(path)
-    # mkstemp makes the file 0600; the leading dot keeps a half-written one out of every listing.
-    handle, temporary = tempfile.mkstemp(prefix=".new-", dir=directory)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump(body, stream, indent=1, sort_keys=True, allow_nan=False)
-            stream.write("\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.rename(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    _sync_directory(directory)
+    with _told(path):
+        # mkstemp makes the file 0600; the leading dot keeps a half-written one out of every listing.
+        handle, temporary = tempfile.mkstemp(prefix=".new-", dir=directory)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                json.dump(body, stream, indent=1, sort_keys=True, allow_nan=False)
+                stream.write("\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.rename(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        _sync_directory(directory)
 
 
 def read_json(path: str) -> Dict[str, Any] | None:
@@ -127,7 +145,8 @@ def locked(path: str, seconds: float) -> Iterator[None]:
 def try_lock(path: str) -> int | None:
     """Return a descriptor that holds the lock until it is closed, or None when another process has it."""
     # Descriptors made by os.open are not inherited over exec, so a started slapd never keeps the lock.
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
+    with _told(path):
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from typing import Any, Callable, Dict, Iterable, List, Mapping
 
@@ -91,15 +92,20 @@ class Target:
         """
         entry = origin["levers"][key]
         entry["wrote"] = {"value": value, "replaces": replaces, "done": False, "at": now_text()}
-        self.store.save(origin)
         lever = self.behaviour(key)
-        remarks: List[str] = []
         if record is None:
+            self.store.save(origin)
             lever.write(self.ctx, value)
-        else:
-            remarks = list(lever.restore(self.ctx, copy.deepcopy(record)))
+            entry["wrote"]["done"] = True
+            self.store.save(origin)
+            return []
+        # A way back is on the disk already: a full disk must not bar it.
+        with contextlib.suppress(LdaptuneError):
+            self.store.save(origin)
+        remarks = list(lever.restore(self.ctx, copy.deepcopy(record)))
         entry["wrote"]["done"] = True
-        self.store.save(origin)
+        with contextlib.suppress(LdaptuneError):
+            self.store.save(origin)
         return remarks
 
     def last_change(self, key: str) -> str:

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import os
+import stat
+
 import pytest
 from ldaptune.directory.errors import DirectoryUnreachable
 from ldaptune.problems import LdaptuneError, problem
@@ -146,6 +149,29 @@ def test_a_crash_between_record_and_write_is_recoverable(
     assert server.values != before
     home = reverted(target)
     assert home["complete"] and server.values == before
+
+
+@pytest.mark.parametrize("free", [0, 2, 3, 4])
+def test_a_full_disk_stops_the_writing_but_not_the_way_back(target, server, profile, consent, monkeypatch, free):
+    """The disk takes so many records and no more."""
+    before = dict(server.values)
+    sync, taken = os.fsync, []
+
+    def full(handle):
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            taken.append(1)
+            if len(taken) > free:
+                raise OSError(28, "No space left on device")
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(LdaptuneError, match="No space left"):
+        apply(target, profile(WANTED), consent)
+    assert server.values == before
+    assert len([line for line in server.events if line.startswith("write")]) == free // 2
+    monkeypatch.undo()
+    assert reverted(target)["complete"] and server.values == before
+    assert apply(target, profile(WANTED), consent)["changed"]
 
 
 def test_the_tuned_value_is_never_taken_for_the_original(target, server, store, profile, consent):

@@ -51,7 +51,7 @@ def test_a_write_that_fails_leaves_the_old_one(store, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError):
+    with pytest.raises(LdaptuneError, match="No space left"):
         store.save(dict(snapshot, profile={}))
     monkeypatch.undo()
     assert store.load(snapshot["id"]) == snapshot

@@ -8,6 +8,7 @@ import contextlib
 import shutil
 import subprocess
 
+import ldap3
 import pytest
 from ldaptune.directory.openldap import connect
 from ldaptune.lab.slapd import free_port
@@ -79,6 +80,27 @@ def test_the_base_of_a_search_must_be_there(slapd_module):
     found = look(slapd_module, workload="search", base="ou=nowhere,%s" % slapd_module.suffix)
     assert "search base is not there" in found.problems[0]["what"]
     assert look(slapd_module, workload="search", base=slapd_module.suffix).problems == []
+
+
+PPOLICY = """dn: olcOverlay={0}ppolicy,olcDatabase={1}mdb,cn=config
+objectClass: olcOverlayConfig
+objectClass: olcPPolicyConfig
+olcOverlay: {0}ppolicy
+olcPPolicyDefault: cn=policy,dc=lab,dc=test
+"""
+
+
+def test_an_account_that_must_change_its_password_cannot_search(make_slapd):
+    lab = make_slapd(users=3, modules=["ppolicy"], extra_ldif=[PPOLICY])
+    policy = {"objectClass": ["device", "pwdPolicy"], "pwdAttribute": ["userPassword"], "pwdMustChange": ["TRUE"]}
+    admin = ldap3.Connection(lab.uri, lab.admin_dn, lab.password, auto_bind=True)
+    assert admin.add("cn=policy,%s" % lab.suffix, attributes=policy)
+    assert admin.modify(lab.user_dn(0), {"pwdReset": [("MODIFY_REPLACE", ["TRUE"])]})
+    admin.unbind()
+    found = look(lab, workload="search")
+    assert found.facts["tried"] == [{"dn": lab.user_dn(0), "result": "success"}]
+    (refused,) = found.problems
+    assert "result 50 (insufficientAccessRights): Operations are restricted" in refused["found"]
 
 
 @pytest.mark.parametrize("check", [False, True])

@@ -97,28 +97,22 @@ class ProbePreflight:
 
     def _try(self, talk: Conversation, dns: Sequence[str]) -> None:
         secret = read_credentials(self.settings)
-        if secret is None:
-            self._find(talk)
-            return
-        names = spread(dns, self.sample)
-        if self.settings.workload == "search" and self.settings.bind_dn:
-            names = [self.settings.bind_dn]
-        for dn, password in zip(names, credentials.passwords(secret, names, "password_file")):
+        searching = self.settings.workload == "search"
+        names = [self.settings.bind_dn or dns[0]] if searching else spread(dns, self.sample)
+        passwords = credentials.passwords(secret, names, "password_file") if secret else []
+        for dn, password in zip(names, passwords):
             answer = talk.bind(dn, password)
             self.facts["tried"].append({"dn": dn, "result": wire.result_name(answer.result.code)})
             if answer.result.code != 0:
                 # Nobody else is tried: a wrong password must not count against more than one account.
                 self.problems.append(cannot_bind(dn, answer))
                 return
-        self._find(talk)
-
-    def _find(self, talk: Conversation) -> None:
-        """A search workload needs its base to be visible to the identity that searches."""
-        if self.settings.workload != "search" or not self.settings.base:
-            return
-        answer = talk.read(self.settings.base, "1.1")
-        if answer.result.code != 0:
-            self.problems.append(base_not_seen(self.settings.base, answer))
+        if searching:
+            # Who must change a password first may bind, and is refused everything after it.
+            base = self.settings.base or parent(dns[0])
+            answer = talk.read(base, "1.1")
+            if answer.result.code != 0:
+                self.problems.append(base_not_seen(base, answer))
 
 
 def read_credentials(settings: Settings) -> credentials.Credentials | None:
@@ -200,11 +194,11 @@ def cannot_bind(dn: str, answer: Answer) -> Problem:
 
 
 def base_not_seen(base: str, answer: Answer) -> Problem:
-    """Say that the search base cannot be read by the one who will search."""
-    code = answer.result.code
+    """Say that the search base cannot be read by the one who will search, in the server's words, too."""
+    code, text = answer.result.code, answer.result.text
     return problem(
         "the search base is not there, or hidden from the searching identity",
         where=base,
-        found="result %d (%s)" % (code, wire.result_name(code)),
+        found="result %d (%s)%s" % (code, wire.result_name(code), ": " + text if text else ""),
         do="Set authrate_base to a base that this identity may search.",
     )

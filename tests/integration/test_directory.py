@@ -6,14 +6,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import subprocess
 import threading
 import time
 import traceback
 from pathlib import Path
 
 import pytest
+from ldaptune.directory.names import normalise_dn
 from ldaptune.directory.openldap import DirectoryRefused, DirectoryTimeout, DirectoryUnreachable, connect
+from ldaptune.lab.slapd import free_port
 from ldaptune.levers.context import open_context
 from ldaptune.levers.registry import behaviour
 from ldaptune.problems import LdaptuneError
@@ -166,20 +170,75 @@ def test_external_without_manage_is_told_from_missing(make_slapd):
         open_context(lab.server)
 
 
-def test_bytes_that_are_not_utf8_come_tagged(make_slapd):
-    lab = make_slapd()
+def test_a_security_factor_is_explained(make_slapd):
+    """Even root over ldapi is refused with 13: a local socket counts as 71."""
+    lab = make_slapd(users=5)
     with connect(lab.server) as directory:
-        directory.modify("cn=config", [("add", "olcServerID", ["1"])])
+        directory.modify("cn=config", [("replace", "olcSecurity", ["ssf=128"])])
+        with pytest.raises(DirectoryRefused) as caught:
+            connect(lab.server).read("cn=config")
+    assert (caught.value.code, caught.value.name) == (13, "confidentialityRequired")
+    assert "olcLocalSSF" in str(caught.value)
+
+
+@pytest.fixture
+def tls_slapd(make_slapd, short_dir):
+    """A slapd with a certificate for localhost, its CA and an ldaps URI."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl to make a certificate")
+    key, cert = short_dir / "key.pem", short_dir / "cert.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+        + ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(cert)],
+        check=True,
+        capture_output=True,
+    )
+    key.chmod(0o644)
+    port = free_port()
+    lab = make_slapd(
+        users=5,
+        config_password="a secret of this test",
+        extra_uris=["ldaps://127.0.0.1:%d/" % port],
+        global_lines=["olcTLSCertificateFile: %s" % cert, "olcTLSCertificateKeyFile: %s" % key],
+    )
+    secret = short_dir / "secret"
+    secret.write_text("a secret of this test")
+    server = {**lab.server, "config_dn": "cn=admin,cn=config", "config_password_file": str(secret)}
+    return lab, server, "ldaps://localhost:%d" % port, str(cert)
+
+
+def test_tls_with_a_verified_certificate(tls_slapd):
+    lab, server, ldaps, ca_file = tls_slapd
+    plain = "ldap://localhost:%d" % lab.port
+    for options in ({"uri": ldaps}, {"uri": plain, "starttls": True}):
+        with connect({**server, **options, "ca_file": ca_file}) as directory:
+            assert directory.whoami() == "dn:cn=admin,cn=config"
+            before = directory.counters()
+            own = before["own"]
+            assert own.get("extended", 0) == (2 if "starttls" in options else 1)
+        for wrong in ({}, {"ca_file": ca_file, "uri": options["uri"].replace("localhost", "127.0.0.1")}):
+            with pytest.raises(LdaptuneError) as caught:
+                connect({**server, **options, **wrong})
+            assert "a secret" not in str(caught.value)
+
+
+def test_bytes_that_are_not_utf8_come_tagged(slapd):
     from ldap3 import MODIFY_ADD, Connection, Server
 
-    admin = Connection(Server(lab.uri), lab.admin_dn, lab.password, auto_bind=True)
-    admin.modify(lab.user_dn(1), {"userPassword": [(MODIFY_ADD, [b"\xe9t\xe9"])]})
+    name = r"cn=Lu\C4\8Di\C4\87,ou=people,dc=lab,dc=test"
+    admin = Connection(Server(slapd.uri), slapd.admin_dn, slapd.password, auto_bind=True)
+    admin.modify(slapd.user_dn(1), {"jpegPhoto": [(MODIFY_ADD, [b"\xe9t\xe9"])]})
+    assert admin.result["result"] == 0
+    admin.add(name, ["person"], {"sn": "x"})
     assert admin.result["result"] == 0
     admin.unbind()
-    with connect(lab.server) as directory:
-        entry = directory.read(lab.user_dn(1), ("userPassword", "uid"))
-    assert {"base64": "6XTp"} in entry.get("userPassword", [{"base64": "6XTp"}])
-    json.dumps(entry)
+    with connect(slapd.server) as directory:
+        entry = directory.read(slapd.user_dn(1), ("jpegPhoto", "uid"))
+        assert entry == {"jpegPhoto": [{"base64": "6XTp"}], "uid": ["user.1"]}
+        ((found, other),) = directory.search("ou=people,dc=lab,dc=test", "(sn=x)", ("cn",))
+    assert normalise_dn(found) == normalise_dn(name)
+    assert other == {"cn": ["Lučić"]}
+    json.dumps([entry, found, other]).encode("utf-8")
 
 
 def test_a_server_that_hangs_is_a_timeout(slapd):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 
 import pytest
 from ldaptune.directory.openldap import connect
@@ -38,8 +39,10 @@ def test_forty_changes_and_slapd_answers_every_time(make_slapd):
             LISTENERS.write(ctx, wanted)
             assert state(ctx) == (wanted, wanted)
             assert ctx.answers()
+            assert not LISTENERS.lasts(ctx)
             assert LISTENERS.restore(ctx, found["record"]) == []
             assert state(ctx) == (None, 1)
+            assert LISTENERS.lasts(ctx)
             assert ctx.answers()
         assert ctx.restarts == 40
     after = set(lab.slapcat(0).splitlines())
@@ -160,6 +163,42 @@ def test_every_thread_is_pinned_and_none_is_made_elsewhere_later(make_slapd, cou
         finish = ctx.directory.counters()
         own = finish["own"]["total"] - start["own"]["total"]
         assert finish["operations"]["total"] - start["operations"]["total"] - own == 32 * 65
+
+
+@two_cpus
+def test_threads_are_told_apart_and_pinned_under_load(make_slapd):
+    lab = make_slapd(users=5, threads=4)
+    first, second = online_cpus()[:2]
+    over = threading.Event()
+    failures = []
+
+    def load():
+        while not over.is_set():
+            try:
+                cpu.pool.burst(lab.uri, 4, 64, 20.0)
+            except LdaptuneError as error:
+                failures.append(error)
+                return
+
+    clients = [threading.Thread(target=load) for _unused in range(2)]
+    for client in clients:
+        client.start()
+    try:
+        with open_context(lab.server) as ctx:
+            listener, workers = behaviour("cpu.listener"), behaviour("cpu.workers")
+            found = [listener.observe(ctx), workers.observe(ctx)]
+            for _unused in range(5):
+                listener.write(ctx, [first])
+                workers.write(ctx, [second])
+                assert masks(ctx) == ({(first,)}, {(second,)}, 4)
+                workers.restore(ctx, found[1]["record"])
+                listener.restore(ctx, found[0]["record"])
+                assert masks(ctx) == ({tuple(online_cpus())}, {tuple(online_cpus())}, 4)
+    finally:
+        over.set()
+        for client in clients:
+            client.join()
+    assert failures == []
 
 
 @two_cpus

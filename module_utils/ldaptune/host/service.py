@@ -109,5 +109,8 @@ def restart(slapd: Slapd, service: str, restart_command: Sequence[str] = (), sec
 
 
 def _successor(item: Slapd, old: Slapd) -> bool:
-    same = (item.config_dir, item.config_file, sorted(item.uris)) == (old.config_dir, old.config_file, sorted(old.uris))
+    """Return whether a process runs the configuration of an earlier one; its URIs may have been changed meanwhile."""
+    same = (item.config_dir, item.config_file) == (old.config_dir, old.config_file)
+    if not (old.config_dir or old.config_file):
+        same = same and item.uris == old.uris
     return same and (item.pid, item.start) != (old.pid, old.start)

@@ -49,6 +49,10 @@ class ListenerThreads(AttributeLever):
         seen["record"]["effective"] = seen["effective"]
         return seen
 
+    def lasts(self, ctx: Context) -> bool:
+        """One listener is what every start gives; more of them are gone with the process, whatever is configured."""
+        return super().lasts(ctx) and len(eventpolls(ctx.slapd.pid)) == 1
+
     def write(self, ctx: Context, wanted: Any) -> None:
         self._arrive(ctx, self.spec.type.to_config(wanted), round_down(wanted))
 

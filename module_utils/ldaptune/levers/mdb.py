@@ -207,6 +207,16 @@ class EnvFlags(AttributeLever):
                     do="Leave it out, or add writemap and drop nosync.",
                 )
             )
+        entry = ctx.directory.read(self.entry(ctx), ("olcDbNoSync",)) or {}
+        if "nosync" not in wanted and "TRUE" in [str(value).upper() for value in entry.get("olcDbNoSync", [])]:
+            problems.append(
+                self.refuse(
+                    "olcDbNoSync sets the flag nosync as well",
+                    found="olcDbNoSync: TRUE",
+                    wanted=self.spec.type.show(wanted),
+                    do="Remove olcDbNoSync, or add nosync to the flags.",
+                )
+            )
         length, _rights = map_state(ctx)
         free = free_bytes(ctx.database["directory"])
         room = None if free is None else free + size_on_disk(data_file(ctx))

@@ -148,6 +148,12 @@ def test_flags_that_mean_nothing_together(ctx, flags, refused):
     assert bool(problems(ctx, "database.env_flags", flags)) is refused
 
 
+def test_the_other_attribute_of_the_same_flag_is_seen(ctx):
+    ctx.directory.entries[ctx.database["dn"]]["olcDbNoSync"] = ["TRUE"]
+    assert "olcDbNoSync" in problems(ctx, "database.env_flags", ["nordahead"])
+    assert problems(ctx, "database.env_flags", ["nordahead", "nosync"]) == ""
+
+
 def test_writemap_needs_the_disk_for_the_whole_map(ctx, monkeypatch):
     monkeypatch.setattr(mdb, "map_state", lambda ctx: (500 * MIB, "r--s"))
     monkeypatch.setattr(mdb, "free_bytes", lambda folder: 400 * MIB)

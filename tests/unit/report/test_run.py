@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from ldaptune.problems import LdaptuneError
+from ldaptune.report.command import main
 from ldaptune.report.run import added, judged_again, planned, primed
 
 ABOUT = {"host": "lab1", "profile": "throughput", "digest": "d1"}
@@ -193,6 +194,21 @@ def test_the_same_settings_twice(run_dir, sample):
     answers = add_all(run_dir, sample.legs(plan, effect=0.5))
     assert answers[-1]["verdict"]["verdict"] == "invalid"
     assert "cannot be trusted" in answers[-1]["verdict"]["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("effect", "spoil", "code"),
+    [(0.5, None, 0), (-0.1, None, 3), (0.0, None, 4), (0.5, 3, 5)],
+    ids=["better", "worse", "same", "spoilt"],
+)
+def test_the_gate_can_fail(run_dir, sample, capsys, effect, spoil, code):
+    plan = begin(run_dir)
+    legs = sample.legs(plan, effect=effect, noise=0.004)
+    if spoil is not None:
+        legs[spoil]["probe"]["limited_by"] = "generator_limited"
+    verdict = add_all(run_dir, legs)[-1]["verdict"]
+    assert main([run_dir]) == code
+    assert capsys.readouterr().out == verdict["sentence"] + "\n"
 
 
 AGAIN = "import sys; from ldaptune.report.run import judged_again; judged_again(sys.argv[1])"

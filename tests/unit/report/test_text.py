@@ -46,7 +46,7 @@ def test_the_sentence_comes_first_and_everything_else_is_there(result):
         "  required: improved by at least 3 % in throughput: met\n",
         "  p99: safe, ",
         "  errors: safe, 0.00 % as found, 0.00 % with the profile\n",
-        '  slapd.log_level: stats -> none [applied]\n',
+        "  slapd.log_level: stats -> none [applied]\n",
         "  slapd.threads: absent (in force: 16) -> 32 [live only]\n",
         "  slapd.log_file: absent [unsupported]: needs slapd 2.6\n",
         "Set alike in both arms, not measured\n  database.max_size\n",

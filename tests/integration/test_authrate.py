@@ -1,13 +1,22 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
 """The probe against a real slapd."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
+import threading
+import time
 
 import pytest
+from ldaptune.load import patterns
+from ldaptune.load.histogram import middle_of
 from ldaptune.load.prepare import Settings, prepare
 from ldaptune.load.run import run
+from ldaptune.problems import LdaptuneError
 
 
 def settings(slapd, **more):
@@ -68,3 +77,156 @@ def test_totals_are_what_the_server_counted(slapd, processes):
         assert phase["errors"] == 0
         assert phase["codes"] == {"success": phase["operations"]}
     json.dumps(result, allow_nan=False)
+
+
+def test_searches_find_their_entries_and_are_counted(slapd):
+    ready = prepare(settings(slapd, workload="search", filter="(&(objectClass=*)(uid={user}))", base=slapd.suffix))
+    result, counted, connections = difference(slapd, lambda: run(ready))
+    goal = result["phases"]["goal"]
+    assert goal["errors"] == 0
+    assert goal["operations"] > 10
+    assert result["totals"] == {"operations": counted, "connections": connections}
+    assert counted["bind"] == 4  # one login a connection
+
+
+def test_searches_without_a_password_are_anonymous(slapd):
+    result, counted, _ = difference(slapd, lambda: run(prepare(settings(slapd, workload="search", password_file=""))))
+    assert counted["bind"] == 0
+    assert result["totals"]["operations"] == counted
+    goal = result["phases"]["goal"]
+    assert goal["codes"].get("success", 0) == goal["successes"]
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"filter": "(uid=nobody)"}, "wrong_result"),
+        ({"filter": "(objectClass=*)"}, "wrong_result"),
+        ({"filter": "(uid=user.1)", "accounts": "uid=user.[2-3],ou=people,dc=lab,dc=test"}, "wrong_result"),
+    ],
+)
+def test_a_search_that_does_not_find_the_entry_is_no_success(slapd_module, given, name):
+    result = run(prepare(settings(slapd_module, workload="search", **given)))
+    goal = result["phases"]["goal"]
+    assert (goal["successes"], goal["goodput"]) == (0, 0.0)
+    assert goal["failures"] == {name: goal["operations"]}
+
+
+def test_references_are_counted_apart_and_not_followed(make_slapd, tmp_path):
+    slapd = make_slapd(users=5)
+    password = tmp_path / "password"
+    password.write_text(slapd.password)  # ldapadd takes a line end for a part of it
+    ldif = "dn: ou=elsewhere,%s\nobjectClass: referral\nobjectClass: extensibleObject\nou: elsewhere\n" % slapd.suffix
+    ldif += "ref: ldap://elsewhere.test/ou=x\n"
+    subprocess.run(
+        ["ldapadd", "-x", "-M", "-H", slapd.uri, "-D", slapd.admin_dn, "-y", str(password)],
+        input=ldif, text=True, check=True, capture_output=True,
+    )  # fmt: skip
+    asked = settings(slapd, workload="search", base=slapd.suffix, filter="(uid=nobody)")
+    goal = run(prepare(asked))["phases"]["goal"]
+    assert goal["failures"] == {"reference": goal["operations"]}
+    goal = run(prepare(asked._replace(filter="(uid={user})")))["phases"]["goal"]
+    assert goal["errors"] == 0
+
+
+def test_a_wrong_password_is_told_by_the_sample_and_counted_without(slapd_module, tmp_path):
+    wrong = tmp_path / "wrong"
+    wrong.write_text("not-it")
+    asked = settings(slapd_module, password_file=str(wrong))
+    with pytest.raises(LdaptuneError, match="invalidCredentials 2 times"):
+        run(prepare(asked._replace(sample=2)))
+    goal = run(prepare(asked))["phases"]["goal"]
+    assert goal["codes"] == {"invalidCredentials": goal["operations"]}
+    assert (goal["successes"], goal["goodput"], goal["error_percent"]) == (0, 0.0, 100.0)
+    assert goal["latency_ns"]["count"] == 0
+    assert goal["latency_ns"]["p50"] is None
+
+
+def test_the_null_suffix_and_ldapi(slapd_module):
+    found = run(prepare(settings(slapd_module, uri=slapd_module.ldapi)))
+    assert found["phases"]["goal"]["errors"] == 0
+    pattern = "uid=user.[0-99],%s" % slapd_module.null_suffix
+    found = run(prepare(settings(slapd_module, accounts=pattern)))
+    assert found["phases"]["goal"]["errors"] == 0
+
+
+def test_starttls_that_slapd_does_not_know_ends_the_run(slapd_module):
+    asked = settings(slapd_module, starttls=True, insecure=True)
+    _, counted, _ = difference(slapd_module, lambda: pytest.raises(LdaptuneError, run, prepare(asked)))
+    assert counted["bind"] == 0
+
+
+def test_a_server_killed_in_the_middle_is_a_result_with_names(slapd):
+    asked = settings(slapd, phases=[{"name": "goal", "mode": "closed", "seconds": 30, "rate": 0}])
+    killed = []
+
+    def kill(*_):
+        if not killed:
+            killed.append(True)
+            slapd.kill()
+
+    result = run(prepare(asked), kill)
+    goal = result["phases"]["goal"]
+    assert goal["connections_lost"] == 4
+    assert goal["cut_short"]
+    assert goal["seconds"] < 25
+    assert set(goal["failures"]) <= {"eof", "reset"}
+    assert goal["errors"] == 4
+
+
+def test_a_server_that_stops_for_a_while_shows_in_the_fixed_rate(slapd):
+    """What should have been sent during the hole has waited too; no figure is NaN, no second is missing."""
+    phases = [{"name": "fixed", "mode": "open", "seconds": 4, "rate": 50}]
+    begun = threading.Event()
+
+    def hole():
+        begun.wait(20)
+        os.kill(slapd.pid, signal.SIGSTOP)
+        try:
+            time.sleep(0.7)
+        finally:
+            os.kill(slapd.pid, signal.SIGCONT)
+
+    thread = threading.Thread(target=hole)
+    thread.start()
+    result = run(prepare(settings(slapd, phases=phases)), lambda *_: begun.set())
+    thread.join()
+    fixed = result["phases"]["fixed"]
+    assert fixed["operations"] + fixed["dropped"] == fixed["planned"] == 200
+    waited = sum(times for index, times in fixed["histogram"].items() if middle_of(int(index)) > 100e6)
+    assert waited >= 15  # about 30 were planned during the hole, four were outstanding
+    assert [row["second"] for row in fixed["series"]] == [0, 1, 2, 3]
+    json.dumps(result, allow_nan=False)
+
+
+def test_a_generator_beside_a_real_slapd_is_not_the_limit(slapd_module):
+    phases = [{"name": "goal", "mode": "closed", "seconds": 1.5, "rate": 0}]
+    result = run(prepare(settings(slapd_module, connections=16, phases=phases)))
+    assert result["limited_by"] == "server_limited", result["limited_why"]
+
+
+def test_a_generator_slowed_down_is_the_limit(slapd_module, monkeypatch):
+    plain = patterns.drawer
+
+    def slow(*given):
+        draw = plain(*given)
+        return lambda: (time.sleep(0.002), draw())[1]
+
+    monkeypatch.setattr(patterns, "drawer", slow)
+    phases = [{"name": "goal", "mode": "closed", "seconds": 1, "rate": 0}]
+    result = run(prepare(settings(slapd_module, connections=16, phases=phases)))
+    assert result["limited_by"] == "generator_limited", result["limited_why"]
+
+
+def test_the_module_returns_the_figures(slapd_module, run_module):
+    arguments = {
+        "uri": slapd_module.uri,
+        "accounts": slapd_module.accounts,
+        "password_file": slapd_module.password_file,
+        "phases": [{"name": "goal", "mode": "closed", "seconds": 0.3}],
+    }
+    result = run_module("authrate", arguments)
+    assert not result["changed"]
+    assert result["phases"]["goal"]["errors"] == 0
+    assert result["line"].startswith("goal: ")
+    assert slapd_module.password not in json.dumps(result)

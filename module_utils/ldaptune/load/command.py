@@ -145,11 +145,8 @@ class Table:
         row = figures_of(rows[0]["second"], histogram, sum(item["errors"] for item in rows))
         p50, p99 = duration(row["p50_ns"]), duration(row["p99_ns"])
         if not self.columns:
-            text = "%(phase)s second %(second)d: %(successes)d successes, %(errors)d errors" % {
-                **row,
-                "phase": spec["name"],
-            }
-            self.out.write("%s, p50 %s, p99 %s\n" % (text, p50, p99))
+            text = "%s second %d: %d successes, %d errors, p50 %s, p99 %s\n"
+            self.out.write(text % (spec["name"], row["second"] + 1, row["successes"], row["errors"], p50, p99))
         else:
             if self.rows % HEADER_EVERY == 0:
                 head = ("phase", "second", "successes/s", "errors/s", "p50", "p99")

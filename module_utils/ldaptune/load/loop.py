@@ -142,6 +142,7 @@ class Loop:
                     c.item = item = draw()
                 except StopIteration:
                     self._idle(c)
+                    self.check_at = 0  # this may have been the last
                     continue
                 c.id, c.want = next_id()
                 if retired:
@@ -236,6 +237,7 @@ class Loop:
             if not data:
                 raise Lost("eof" if c.busy else "eof_idle")
             data = c.read_on(data)
+            whole = not c.rest
             ended = c.answers(data, self.tally, self.retired, self.kind)
         except Lost as lost:
             self._lost(c, lost.name)
@@ -243,7 +245,7 @@ class Loop:
         if not ended:
             return False
         if c.entries < 0:
-            if self.is_bind:
+            if self.is_bind and whole and not c.rest:
                 self._learn(data, c.id)
             self.tally.fresh.append(now - (c.planned or c.sent))
             if c.planned:
@@ -254,7 +256,7 @@ class Loop:
     def _learn(self, data: bytes, octets: bytes) -> None:
         """Note how this server writes a success, to know it at a glance from the next phase on."""
         before, found, behind = data.partition(octets)
-        if found and len(wire.cut(data)[0]) == 1 and octets not in behind and not wire.cut(data)[1]:
+        if found and octets not in behind and len(wire.cut(data)[0]) == 1:
             self.learned = (before, behind)
 
     def _lost(self, c: Connection, name: str) -> None:

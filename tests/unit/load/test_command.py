@@ -1,0 +1,157 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""bin/authrate: output, files, exit codes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from ldaptune.load import command, summary
+
+SECRET = "kept-to-itself"
+
+
+@pytest.fixture
+def authrate(checkout, tmp_path):
+    """Run the command: authrate(arguments...) with the password in the environment."""
+
+    def go(*arguments, password=SECRET, start=False):
+        environment = {**os.environ, "LC_ALL": "C.UTF-8"}
+        environment.pop(command.PASSWORD_VARIABLE, None)
+        if password is not None:
+            environment[command.PASSWORD_VARIABLE] = password
+        line = [sys.executable, str(checkout / "bin" / "authrate"), *arguments]
+        if start:
+            return subprocess.Popen(
+                line, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+        return subprocess.run(line, check=False, env=environment, cwd=tmp_path, capture_output=True, text=True)
+
+    return go
+
+
+@pytest.fixture
+def echo(fake_server, answers):
+    def script(client):
+        for request in client.requests():
+            client.send(answers.result(request.id))
+
+    return fake_server(script)
+
+
+def load(server, *more):
+    return ["--uri", server.uri, "--accounts", "uid=u[0-9],dc=x", "--warmup", "0", "--seconds", "0.3", *more]
+
+
+def test_text_json_and_csv(authrate, echo, tmp_path):
+    done = authrate(
+        *load(echo, "--connections", "2", "--json", "r.json", "--csv", "r.csv", "--prime", "5", "--seconds", "1.3")
+    )
+    assert done.returncode in (command.DONE, command.INVALID), done.stderr
+    assert "goal second 1:" in done.stdout
+    assert "goal: " in done.stdout
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert list(result["phases"]) == ["prime", "goal"]
+    rows = list(csv.reader((tmp_path / "r.csv").open()))
+    assert rows[0] == list(command.CSV_COLUMNS)
+    assert [row[:2] for row in rows[1:]] == [["prime", "0"], ["goal", "0"], ["goal", "1"]]
+    everything = done.stdout + done.stderr + json.dumps(result)
+    assert SECRET not in everything
+    assert SECRET not in (tmp_path / "r.csv").read_text()
+
+
+def test_json_on_standard_output_is_alone_there(authrate, echo):
+    done = authrate(*load(echo, "--json", "-", "--rate", "100"))
+    assert json.loads(done.stdout)["phases"]["goal"]["mode"] == "open"
+    assert "goal: " in done.stderr
+
+
+def test_failed_operations_have_an_exit_code(authrate, fake_server, answers):
+    def script(client):
+        for number, request in enumerate(client.requests()):
+            client.send(answers.result(request.id, 0 if number else 51, text=b"later"))
+
+    done = authrate(*load(fake_server(script), "--connections", "1", "--sample", "0"))
+    assert done.returncode in (command.FAILURES, command.INVALID)
+    assert "1 errors (busy 1)" in done.stdout
+    assert "busy, 1 times: later" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "password", "code", "said"),
+    [
+        (["--uri", "ldap://127.0.0.1:1", "--accounts", "cn=a"], SECRET, command.NOT_MEASURED, "Connection refused"),
+        (["--uri", "ldap://127.0.0.1:1", "--accounts", "cn=a"], None, command.USAGE, "password file"),
+        (["--uri", "ldap://127.0.0.1:1", "--accounts", "cn=a"], "", command.USAGE, "empty password"),
+        (["--uri", "ldap://192.0.2.1", "--accounts", "cn=a"], SECRET, command.USAGE, "clear text"),
+        (["--uri", "ldap://127.0.0.1:1", "--password", SECRET], None, command.USAGE, "unrecognized"),
+        (["--accounts", "cn=a"], SECRET, command.USAGE, "--uri"),
+        (["--uri", "ldap://127.0.0.1:1", "--accounts", "cn=a", "--conn", "3"], SECRET, command.USAGE, "unrecognized"),
+    ],
+)
+def test_what_is_wrong_is_said(authrate, arguments, password, code, said):
+    done = authrate(*arguments, password=password)
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_has_examples(authrate):
+    done = authrate("--help")
+    assert done.returncode == 0
+    assert "examples:" in done.stdout
+    assert "exit codes:" in done.stdout
+
+
+def test_control_c(authrate, echo):
+    process = authrate(*load(echo, "--seconds", "60"), start=True)
+    process.stdout.readline()  # a second has passed
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == command.INTERRUPTED
+    assert "cut short" in out
+    assert err == ""
+
+
+def test_a_table_on_a_terminal():
+    class Terminal:
+        text = ""
+
+        def isatty(self):
+            return True
+
+        def write(self, text):
+            self.text += text
+
+        def flush(self):
+            pass
+
+    terminal = Terminal()
+    table = command.Table(terminal)
+    from ldaptune.load.histogram import Histogram
+
+    histogram = Histogram()
+    histogram.add([400000, 500000])
+    for second in range(2):
+        table.show({"name": "goal"}, [{"second": second, "errors": 1, "histogram": histogram.state()}] * 2)
+    lines = terminal.text.splitlines()
+    assert "successes/s" in lines[0]
+    assert lines[1].split() == ["goal", "1", "4.0", "2", "400", "us", "500", "us"]
+    assert len(lines) == 3
+
+
+def test_times_and_rates_as_text():
+    assert [summary.duration(value) for value in (None, 5, 1500, 2500000, 3e9)] == [
+        "-",
+        "5 ns",
+        "1.5 us",
+        "2.5 ms",
+        "3 s",
+    ]
+    assert [summary.rate(value) for value in (None, 0.0, 12.34, 54700.4)] == ["-", "0.0", "12.3", "54700"]

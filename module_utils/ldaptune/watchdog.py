@@ -106,28 +106,32 @@ def _start(store: Store, token: str) -> None:
     script = os.path.join(home, "run.py")
     with open(os.open(script, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, durable.FILE_MODE), "w") as stream:
         stream.write(_LAUNCHER % watchdog_process.__name__.rsplit(".", 1)[-1])
+    failure = ""
     with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, durable.FILE_MODE), "ab") as errors:
-        starter = subprocess.Popen(
-            [sys.executable or "python3", script],
-            stdin=subprocess.DEVNULL,
-            stdout=errors,
-            stderr=errors,
-            close_fds=True,
-            cwd="/",
-            env={
-                "PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
-                "LC_ALL": "C",
-                "PYTHONDONTWRITEBYTECODE": "1",
-            },
-        )
-        starter.wait()
-    if not wait_until(lambda: _holder(store) == token, START_SECONDS):
+        try:
+            subprocess.run(
+                [sys.executable or "python3", script],
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+                cwd="/",
+                env={
+                    "PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"),
+                    "LC_ALL": "C",
+                    "PYTHONDONTWRITEBYTECODE": "1",
+                },
+                timeout=START_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            failure = str(error)
+    if failure or not wait_until(lambda: _holder(store) == token, START_SECONDS):
         store.set_active(None)
         raise LdaptuneError(
             problem(
                 "the watchdog did not start, so nothing is flipped",
                 where=log,
-                found=_last_line(log),
+                found=failure or _last_line(log),
                 do="Without it a lost controller would leave this host in a test arm. See its log.",
             )
         )

@@ -98,9 +98,10 @@ def test_a_value_that_does_not_take_is_a_failure(target, server, profile, consen
 
 def test_an_undo_goes_to_before_this_run_and_keeps_the_origin(target, server, store, profile, consent, refuse):
     apply(target, profile({"slapd.threads": 32}, "one"), consent)
-    server.breaks["slapd.idle_timeout"] = refuse()
+    server.breaks["database.search_stack"] = refuse()
     with pytest.raises(Refused):
-        apply(target, profile({"slapd.threads": 64, "slapd.idle_timeout": 5, "slapd.log_level": 0}, "two"), consent)
+        apply(target, profile({"slapd.threads": 64, "database.search_stack": 32, "slapd.log_level": 0}, "two"), consent)
+    assert "write slapd.threads 64" in server.events
     assert server.values["slapd.threads"] == 32 and server.values["slapd.log_level"] == 256
     assert store.origin()["levers"]["slapd.threads"]["before"] is None
     server.breaks.clear()
@@ -149,6 +150,18 @@ def test_a_crash_between_record_and_write_is_recoverable(
     assert server.values != before
     home = reverted(target)
     assert home["complete"] and server.values == before
+
+
+def test_a_crash_in_a_second_run_keeps_the_first_one_s_value_known(
+    target, server, profile, consent, crash, monkeypatch
+):
+    apply(target, profile({"slapd.threads": 32}), consent)
+    server.breaks["slapd.threads"] = crash()
+    monkeypatch.setattr("ldaptune.apply._Run.undo", lambda self: [])
+    with pytest.raises(LdaptuneError):
+        apply(target, profile({"slapd.threads": 64}), consent)
+    server.breaks.clear()
+    assert reverted(target)["complete"] and "slapd.threads" not in server.values
 
 
 @pytest.mark.parametrize("free", [0, 2, 3, 4])

@@ -37,6 +37,12 @@ def test_what_someone_else_changed_is_left_alone_and_named(tuned, server, store)
     assert reverted(tuned)["complete"] and "slapd.threads" not in server.values
 
 
+def test_a_value_of_ours_that_we_replaced_since_is_someone_else_s(tuned, server, profile, consent):
+    applied(tuned, profile({"slapd.threads": 64}, "two"), consent=consent)
+    server.values["slapd.threads"] = 32
+    assert reverted(tuned)["states"]["slapd.threads"] == "drifted" and server.values["slapd.threads"] == 32
+
+
 def test_what_someone_else_brought_home_is_home(tuned, server):
     server.values.pop("slapd.threads")
     home = reverted(tuned)
@@ -53,6 +59,19 @@ def test_the_order_home(tuned, server):
     reverted(tuned)
     writes = [line.split()[1] for line in server.events if line.startswith("restore")]
     assert writes.index("slapd.threads") < writes.index("database.max_readers")
+
+
+def test_restarts_and_pins_come_last_on_the_way_home_too(target, server, profile, consent):
+    wanted = {"cpu.workers": [1], "slapd.listener_threads": 2, "database.search_stack": 32, "slapd.threads": 32}
+    applied(target, profile(wanted), consent=consent)
+    server.events.clear()
+    assert reverted(target)["complete"]
+    assert [line.split()[1] for line in server.events if line.startswith("restore")] == [
+        "slapd.threads",
+        "database.search_stack",
+        "slapd.listener_threads",
+        "cpu.workers",
+    ]
 
 
 def test_a_map_that_had_to_stay_is_said_and_is_the_end(target, server, store, profile, consent):

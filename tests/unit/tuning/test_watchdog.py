@@ -13,9 +13,11 @@ import zipfile
 
 import pytest
 from ldaptune import durable, payload, watchdog, watchdog_process
+from ldaptune.problems import LdaptuneError
 from ldaptune.tuning import adopted, applied, audited, reverted
 from ldaptune.watchdog_process import Watchdog
 
+START = watchdog._start
 WANTED = {"slapd.log_level": 32768, "slapd.threads": 32}
 
 
@@ -169,6 +171,16 @@ def test_a_live_one_is_renewed_not_doubled(tuned, store, monkeypatch):
     assert store.active()["deadline_monotonic"] > deadline
     os.close(handle)
     assert armed(tuned, 200) != first and len(started) == 2
+
+
+@pytest.mark.parametrize("program", ["/bin/false", "/nonexistent/python3"])
+def test_a_watchdog_that_does_not_come_up_stops_everything(tuned, store, monkeypatch, program):
+    monkeypatch.setattr(watchdog, "_start", START)
+    monkeypatch.setattr(watchdog, "START_SECONDS", 2)
+    monkeypatch.setattr(sys, "executable", program)
+    with pytest.raises(LdaptuneError, match="watchdog did not start"):
+        armed(tuned, 100)
+    assert store.active() is None
 
 
 def test_a_second_process_for_one_slapd_ends_at_once(tuned, store, monkeypatch):

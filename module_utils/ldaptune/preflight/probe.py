@@ -38,6 +38,8 @@ class ProbePreflight:
         self.check_mode = check_mode
         self.problems: List[Problem] = []
         self._may_bind = False
+        # Without a pattern the names stand in the password file, which a play in check mode does not place.
+        self._names_known = True
         self.facts: Dict[str, Any] = {"naming_contexts": [], "tls": "", "tried": [], "operations": {}}
 
     def run(self) -> None:
@@ -69,7 +71,9 @@ class ProbePreflight:
         asked = self.settings
         if self.check_mode and not os.path.exists(asked.password_file):
             # A play in check mode places no password file.
-            asked = asked._replace(password=UNUSED, password_file="")
+            self._names_known = bool(asked.accounts)
+            accounts = asked.accounts or "cn=unknown"
+            asked = asked._replace(password=UNUSED, password_file="", accounts=accounts)
         try:
             ready = prepare(asked)
         except LdaptuneError as error:
@@ -87,7 +91,7 @@ class ProbePreflight:
         contexts = talk.read("", "namingContexts").attributes.get("namingcontexts", [])
         self.facts["naming_contexts"] = contexts
         dns = [item.name for item in ready.workload.items]
-        missing = outside(used_bases(dns, self.settings), contexts)
+        missing = outside(used_bases(dns, self.settings), contexts) if self._names_known else []
         if missing:
             # A bind below a suffix that is not there fails with 49, as a wrong password does.
             self.problems.append(no_such_base(missing, contexts))

@@ -124,6 +124,12 @@ def test_check_mode_binds_nobody(fake):
     assert found.facts["operations"] == {"search": 1, "unbind": 1}
 
 
+def test_names_that_stand_in_the_file_are_not_asked_for_in_check_mode(fake):
+    found = look(fake(server_with("dc=lab,dc=test")), password=None, accounts="", check_mode=True)
+    assert found.problems == []
+    assert found.facts["naming_contexts"] == ["dc=lab,dc=test"]
+
+
 @pytest.mark.parametrize(
     ("accounts", "placeholder"),
     [("uid=u[0-9],ou=people,dc=example,dc=com", True), ("uid=u[0-9],dc=CHANGEME", True), ("uid=u,dc=other", False)],

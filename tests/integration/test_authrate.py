@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -12,11 +13,45 @@ import threading
 import time
 
 import pytest
-from ldaptune.load import patterns
+from ldaptune.load import patterns, workers
+from ldaptune.load import run as run_module_
 from ldaptune.load.histogram import middle_of
 from ldaptune.load.prepare import Settings, prepare
 from ldaptune.load.run import run
 from ldaptune.problems import LdaptuneError
+
+
+@pytest.fixture
+def cpu_quota():
+    """A context in which this process and its children have so many percent of one CPU (cgroup v1 or v2)."""
+    root = next((path for path in ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup") if os.access(path, os.W_OK)), None)
+    folder = "%s/ldaptune-test-%d" % (root, os.getpid())
+    try:
+        os.mkdir(folder)
+    except OSError:
+        pytest.skip("no control groups to be made here")
+
+    def write(path, text):
+        with open(path, "w") as file:
+            file.write(text)
+
+    @contextlib.contextmanager
+    def limited(percent):
+        try:
+            if os.path.exists(folder + "/cpu.cfs_quota_us"):
+                write(folder + "/cpu.cfs_quota_us", str(1000 * percent))
+            else:
+                write(folder + "/cpu.max", "%d 100000" % (1000 * percent))
+            write(folder + "/cgroup.procs", str(os.getpid()))
+        except OSError:
+            pytest.skip("no CPU quota to be set here")
+        try:
+            yield
+        finally:
+            write(root + "/cgroup.procs", str(os.getpid()))
+
+    yield limited
+    os.rmdir(folder)
 
 
 def settings(slapd, **more):
@@ -215,6 +250,39 @@ def test_a_generator_slowed_down_is_the_limit(slapd_module, monkeypatch):
     monkeypatch.setattr(patterns, "drawer", slow)
     phases = [{"name": "goal", "mode": "closed", "seconds": 1, "rate": 0}]
     result = run(prepare(settings(slapd_module, connections=16, phases=phases)))
+    assert result["limited_by"] == "generator_limited", result["limited_why"]
+
+
+def test_a_generator_under_a_cpu_quota_is_the_limit(slapd_module, cpu_quota):
+    phases = [{"name": "goal", "mode": "closed", "seconds": 2, "rate": 0}]
+    ready = prepare(settings(slapd_module, connections=16, phases=phases))
+    with cpu_quota(5):
+        result = run(ready)
+    assert result["limited_by"] == "generator_limited", result["limited_why"]
+
+
+def test_a_generator_stopped_now_and_then_is_the_limit(slapd_module, monkeypatch):
+    made = []
+    monkeypatch.setattr(run_module_, "Workers", lambda *given: made.append(workers.Workers(*given)) or made[-1])
+    done = threading.Event()
+
+    def hold():
+        while not done.wait(0.02):
+            if made:
+                os.kill(made[0].hands[0].pid, signal.SIGSTOP)
+                done.wait(0.08)
+                os.kill(made[0].hands[0].pid, signal.SIGCONT)
+
+    thread = threading.Thread(target=hold)
+    phases = [{"name": "goal", "mode": "closed", "seconds": 2, "rate": 0}]
+    ready = prepare(settings(slapd_module, connections=16, phases=phases))
+    thread.start()
+    try:
+        result = run(ready, lambda *_: None)
+    finally:
+        done.set()
+        thread.join()
+    print(result["phases"]["goal"]["processes"], result["limited_why"])
     assert result["limited_by"] == "generator_limited", result["limited_why"]
 
 

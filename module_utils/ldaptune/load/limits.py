@@ -8,10 +8,10 @@ import os
 from typing import Any, Dict, List, NamedTuple, Tuple
 
 BUSY_CORE = 0.85  # a process is one thread: above this share of a core it is the bottleneck
-STALLED = 0.3  # share of time in the middle of work, but neither on a CPU nor waiting for one
-HELD = 0.3  # share of an operation's time that its answer lay unread, or the operation unsent
+STALLED = 0.3  # share of time with work to do, but neither on a CPU nor waiting for one
+HELD = 0.5  # share of an operation's time that its answer lay unread, or the operation unsent
 THROTTLED = 0.1  # share of time without CPU because of a quota
-IDLE_ENOUGH = 0.15  # a host with this share idle had CPU to give
+IDLE_ENOUGH = 0.3  # a host with this share idle had CPU to give
 IDLE_LITTLE = 0.10  # a generator of its own needs this share idle
 STEAL = 0.02
 
@@ -44,22 +44,33 @@ def queued_seconds() -> float | None:
 
 
 def throttled_seconds() -> float:
-    """Return how long a CPU quota (cgroup v2, this process's or one above it) has held this process's group so far."""
+    """Return how long a CPU quota (of this process's control group or one above it) has held the group so far."""
+    longest = 0.0
     try:
         with open("/proc/self/cgroup", encoding="utf-8") as file:
-            paths = [line.strip()[3:] for line in file if line.startswith("0::")]
+            groups = [line.rstrip("\n").split(":", 2) for line in file]
     except OSError:
-        return 0.0
-    longest, path = 0, paths[0] if paths else "/"
-    while path not in ("/", ""):
-        try:
-            with open("/sys/fs/cgroup%s/cpu.stat" % path, encoding="ascii") as file:
-                found = dict(line.split() for line in file)
-            longest = max(longest, int(found.get("throttled_usec", 0)))
-        except (OSError, ValueError):
-            pass
-        path = os.path.dirname(path)
-    return longest / 1e6
+        return longest
+    for _, controllers, group in groups:
+        path = group
+        if not controllers:
+            root, key, scale = "/sys/fs/cgroup", "throttled_usec", 1e6
+        elif "cpu" in controllers.split(","):
+            root, key, scale = "/sys/fs/cgroup/" + controllers, "throttled_time", 1e9
+        else:
+            continue
+        while path not in ("/", ""):
+            longest = max(longest, _counter(root + path + "/cpu.stat", key) / scale)
+            path = os.path.dirname(path)
+    return longest
+
+
+def _counter(path: str, key: str) -> int:
+    try:
+        with open(path, encoding="ascii") as file:
+            return int(dict(line.split() for line in file).get(key, 0))
+    except (OSError, ValueError):
+        return 0
 
 
 def judge(result: Dict[str, Any], before: HostCpu | None, after: HostCpu | None, local: bool) -> Tuple[str, str]:
@@ -91,11 +102,14 @@ def _process(process: Dict[str, Any], mean: float, idle: float | None) -> str:
     throttled = _share(process["throttled_seconds"], wall)
     if throttled > THROTTLED:
         return "was held by a CPU quota for %.0f %% of the time" % (100 * throttled)
-    if process["queued_seconds"] is not None:
-        working = wall - process["waited_seconds"] - process["cpu_seconds"] - process["queued_seconds"]
-        if _share(working, wall) > STALLED:
-            return "stood still in the middle of its work for %.0f %% of the time" % (100 * working / wall)
     held = _share(process["lag_mean_ns"], mean)
+    if process["queued_seconds"] is not None:
+        # It had work to do at least for the time between two waits, and at least for the share of an operation's time
+        # that answers lay unread. What of this is neither CPU time nor waiting for a CPU, it was asleep or stopped.
+        had_work = max(1 - _share(process["waited_seconds"], wall), held)
+        stalled = had_work - busy - _share(process["queued_seconds"], wall)
+        if stalled > STALLED:
+            return "stood still with work to do for %.0f %% of the time" % (100 * stalled)
     if held > HELD and idle is not None and idle > IDLE_ENOUGH:
         return "held operations for %.0f %% of their time while CPUs were %.0f %% idle" % (100 * held, 100 * idle)
     return ""

@@ -27,7 +27,7 @@ WAIT_SECONDS = 0.05
 FIRST_ID = 65536
 MANY_IDS = 4096
 SUCCESS_TAIL = b"\x0a\x01\x00\x04\x00\x04\x00"
-LAG_EVERY = 64
+LAG_EVERY = 32
 # The kernel's time of arrival, of which a sample is compared with the time of reading; the socket module has no name.
 SO_TIMESTAMPNS = 35
 

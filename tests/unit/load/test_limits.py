@@ -46,7 +46,8 @@ def test_beside_the_server_on_a_full_host_waiting_is_normal():
         ({"cpu_seconds": 8.6}, BUSY, "86 % of a core"),
         ({"cpu_seconds": 0.3, "waited_seconds": 1.0, "queued_seconds": 0.1}, BUSY, "stood still"),
         ({"throttled_seconds": 4.0}, BUSY, "CPU quota for 40 %"),
-        ({"lag_mean_ns": 200000}, HALF, "held operations for 50 %"),
+        ({"cpu_seconds": 1.0, "waited_seconds": 9.0, "queued_seconds": 0.5, "lag_mean_ns": 320000}, BUSY, "still"),
+        ({"lag_mean_ns": 240000, "queued_seconds": 4.0}, HALF, "held operations for 60 %"),
     ],
 )
 @pytest.mark.parametrize("processes", [1, 3])
@@ -66,7 +67,7 @@ def test_a_generator_host_of_its_own_needs_idle_time():
 def test_what_cannot_be_known():
     assert judge(phase(mean=None), BEFORE, BUSY, local=True)[0] == "undetermined"
     assert judge({"service_ns": {"mean": 1}, "processes": []}, BEFORE, BUSY, local=True)[0] == "undetermined"
-    assert judge(phase(lag_mean_ns=200000), None, None, local=True)[0] == "undetermined"
+    assert judge(phase(lag_mean_ns=240000), None, None, local=True)[0] == "undetermined"
     assert judge(phase(lag_mean_ns=None, queued_seconds=None), None, None, local=True)[0] == "server_limited"
 
 

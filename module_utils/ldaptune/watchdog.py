@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Bring the host home when the controller is gone: a process of its own on the host, renewed by a file.
 
-active.json: {"schema", "token", "profile", "deadline" (ISO), "deadline_monotonic" (s), "seconds", "server"}.
+active.json: {"schema", "token", "pid", "profile", "deadline" (ISO), "deadline_monotonic" (s), "seconds", "server"}.
 The process holds watchdog.lock as long as it lives, so "alive" is a question to the kernel, and two never coexist.
 It ends when active.json is gone or bears another token.
 """
@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import time
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Tuple
 
 from . import durable, payload, watchdog_process
 from .problems import LdaptuneError, Problem, problem
@@ -75,22 +75,23 @@ def arm(store: Store, server: Mapping[str, Any], profile: str, seconds: int) -> 
     active = store.active() if running else None
     token = active["token"] if active else secrets.token_hex(8)
     end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)
-    store.set_active(
-        {
-            "schema": SCHEMA,
-            "token": token,
-            "profile": profile,
-            "deadline": end.isoformat(timespec="seconds"),
-            "deadline_monotonic": time.monotonic() + seconds,
-            "seconds": seconds,
-            "server": dict(server),
-        }
-    )
+    mark = {
+        "schema": SCHEMA,
+        "token": token,
+        "pid": active["pid"] if active else 0,
+        "profile": profile,
+        "deadline": end.isoformat(timespec="seconds"),
+        "deadline_monotonic": time.monotonic() + seconds,
+        "seconds": seconds,
+        "server": dict(server),
+    }
+    store.set_active(mark)
     if active is None:
-        _start(store, token)
+        store.set_active(dict(mark, pid=_start(store, token)))
 
 
-def _start(store: Store, token: str) -> None:
+def _start(store: Store, token: str) -> int:
+    """Start the process and return its pid once it holds its lock."""
     home = os.path.join(store.root, "watchdog")
     shutil.rmtree(home, ignore_errors=True)
     durable.make_private(home)
@@ -125,7 +126,7 @@ def _start(store: Store, token: str) -> None:
             )
         except (OSError, subprocess.SubprocessError) as error:
             failure = str(error)
-    if failure or not wait_until(lambda: _holder(store) == token, START_SECONDS):
+    if failure or not wait_until(lambda: _holder(store)[0] == token, START_SECONDS):
         store.set_active(None)
         raise LdaptuneError(
             problem(
@@ -135,16 +136,17 @@ def _start(store: Store, token: str) -> None:
                 do="Without it a lost controller would leave this host in a test arm. See its log.",
             )
         )
+    return _holder(store)[1]
 
 
-def _holder(store: Store) -> str:
-    """Return the token of the watchdog that holds the lock."""
+def _holder(store: Store) -> Tuple[str, int]:
+    """Return token and pid of the watchdog that holds the lock."""
     try:
         with open(store.watchdog_lock, encoding="ascii") as stream:
-            token = stream.read().strip()
+            token, _, pid = stream.read().strip().partition(" ")
     except FileNotFoundError:
-        return ""
-    return token if alive(store) else ""
+        return "", 0
+    return (token, int(pid)) if pid and alive(store) else ("", 0)
 
 
 def _last_line(path: str) -> str:

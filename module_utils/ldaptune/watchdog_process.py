@@ -29,7 +29,7 @@ def main(how: Mapping[str, Any]) -> None:
     # Whoever asks whether we live holds the lock for a moment, so wait a little for it.
     with durable.locked(store.watchdog_lock, LOCK_SECONDS):
         with open(store.watchdog_lock, "w", encoding="ascii") as stream:
-            stream.write(str(how["token"]))
+            stream.write("%s %d" % (how["token"], os.getpid()))
         Watchdog(store, str(how["token"]), open_target).run()
 
 

@@ -176,6 +176,7 @@ def test_a_dead_watchdog_is_noticed_and_the_rollback_ends_it(slapd, tune, arm):
     tune(slapd, resolved=PROFILE, watch_seconds=300)
     arm(slapd, "profile")
     (pid,) = watchdogs(slapd)
+    assert json.loads((root(slapd) / "active.json").read_text())["pid"] == pid
     os.kill(pid, signal.SIGKILL)
     wait_for(lambda: not watchdogs(slapd))
     for state in ("audited", "applied"):

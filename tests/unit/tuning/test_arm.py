@@ -144,6 +144,13 @@ def test_at_least_looks_at_what_was_found_in_either_arm(measured, server, profil
         assert server.values["slapd.threads"] == 20
 
 
+def test_at_least_does_not_take_the_profile_s_value_for_what_was_found(measured, server, profile):
+    wanted = profile({"slapd.threads": ("at_least", 32)})
+    for arm, value in (("profile", 32), ("profile", 32), ("as_found", None), ("profile", 32)):
+        assert arm_started(measured, wanted, arm, 60)["readback"]["levers"]["slapd.threads"]["wanted"] == value
+        assert server.values.get("slapd.threads") == value
+
+
 def test_a_leg_cannot_finish_on_a_host_that_was_brought_home(measured, resolved):
     arm_started(measured, resolved, "profile", 60)
     reverted(measured)

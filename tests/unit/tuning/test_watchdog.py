@@ -25,7 +25,7 @@ WANTED = {"slapd.log_level": 32768, "slapd.threads": 32}
 def quick(monkeypatch):
     monkeypatch.setattr(watchdog_process, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(watchdog_process, "RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(watchdog, "_start", lambda store, token: None)
+    monkeypatch.setattr(watchdog, "_start", lambda store, token: 4711)
 
 
 @pytest.fixture
@@ -70,6 +70,30 @@ def test_renewed_in_time_it_goes_on_waiting(tuned, store):
     assert dog.due()
     store.set_active(dict(store.active(), deadline_monotonic=time.monotonic() + 100))
     assert not dog.due()
+
+
+def test_renewed_while_it_reached_for_the_lock_it_goes_on_waiting(tuned, server, store):
+    token = armed(tuned, -1)
+    looks = []
+
+    class Late(Watchdog):
+        def mine(self):
+            looks.append(1)
+            if len(looks) == 2:
+                store.set_active(dict(store.active(), deadline_monotonic=time.monotonic() + 0.05))
+            if len(looks) == 4:
+                store.set_active(None)
+            return super().mine()
+
+    Late(store, token, lambda how: pytest.fail("must not connect")).run()
+    assert server.values["slapd.threads"] == 32
+
+
+def test_a_failed_apply_that_was_undone_needs_no_watchdog(target, server, store, profile, consent, refuse):
+    server.breaks["slapd.threads"] = refuse()
+    with pytest.raises(LdaptuneError):
+        applied(target, profile(WANTED), consent=consent, watch_seconds=100)
+    assert store.active() is None
 
 
 def test_a_module_that_holds_the_lock_is_waited_for(tuned, store, server):
@@ -163,12 +187,12 @@ def test_a_measurement_is_over_when_the_present_is_adopted_or_kept(tuned, store,
 
 def test_a_live_one_is_renewed_not_doubled(tuned, store, monkeypatch):
     started = []
-    monkeypatch.setattr(watchdog, "_start", lambda store, token: started.append(token))
+    monkeypatch.setattr(watchdog, "_start", lambda store, token: started.append(token) or 4711)
     first = armed(tuned, 100)
     handle = durable.try_lock(store.watchdog_lock)
     deadline = store.active()["deadline_monotonic"]
     assert armed(tuned, 200) == first and started == [first]
-    assert store.active()["deadline_monotonic"] > deadline
+    assert store.active()["deadline_monotonic"] > deadline and store.active()["pid"] == 4711
     os.close(handle)
     assert armed(tuned, 200) != first and len(started) == 2
 

@@ -30,10 +30,11 @@ options:
     required: true
   schedule:
     description:
-      - With C(planned), which schedule. C(quick) has short legs, 4 blocks and one look at alpha 0.05.
+      - With C(planned), which schedule. C(brief) only tries the machinery.
+      - C(quick) has short legs, 4 blocks and one look at alpha 0.05.
       - C(standard) has long legs and looks after 4, 8 and 12 blocks at alpha 0.0221 each.
     type: str
-    choices: [quick, standard]
+    choices: [brief, quick, standard]
     default: standard
   seed:
     description: With C(planned), the seed of order and settle times; drawn when absent, and stored.
@@ -204,8 +205,8 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils.ldaptune.comparison import added, judged_again, planned, primed
 from ..module_utils.ldaptune.problems import LdaptuneError
-from ..module_utils.ldaptune.report.run import added, judged_again, planned, primed
 
 OVERHEAD = {
     "leg_overhead": {"type": "float", "default": 2.5},
@@ -215,7 +216,7 @@ OVERHEAD = {
 ARGUMENTS = {
     "state": {"type": "str", "required": True, "choices": ["planned", "primed", "added", "judged"]},
     "run_dir": {"type": "path", "required": True},
-    "schedule": {"type": "str", "choices": ["quick", "standard"], "default": "standard"},
+    "schedule": {"type": "str", "choices": ["brief", "quick", "standard"], "default": "standard"},
     "seed": {"type": "int"},
     "restart": {"type": "bool", "default": False},
     "expect": {"type": "dict"},

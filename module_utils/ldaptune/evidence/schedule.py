@@ -17,7 +17,7 @@ Schedule = Dict[str, Any]
 
 SCHEMA = 1
 AS_FOUND, PROFILE = "as_found", "profile"
-KINDS = ("quick", "standard")
+KINDS = ("brief", "quick", "standard")
 
 # The fixed-rate phase offers this share of the as-found goodput, to both arms.
 OFFERED_SHARE = 0.7
@@ -49,6 +49,8 @@ class Plan(NamedTuple):
 
 
 PLANS: Dict[str, Plan] = {
+    # To try the machinery: legs too short to show less than large effects.
+    "brief": Plan((4,), 0.05, Durations(0.2, 0.2, 0.7, 0.5, 1.0, 10.0), Durations(0.3, 0.2, 0.7, 0.5, 1.0, 10.0)),
     "quick": Plan((4,), 0.05, Durations(0.5, 0.5, 2.5, 1.5, 3.0, 20.0), Durations(1.0, 0.5, 2.5, 1.5, 3.0, 20.0)),
     "standard": Plan(
         (4, 8, 12), 0.0221, Durations(4.0, 2.0, 16.0, 8.0, 16.0, 120.0), Durations(20.0, 5.0, 35.0, 15.0, 30.0, 120.0)

@@ -26,7 +26,7 @@ from .statistics import (
     resolvable,
     signed_rank_interval,
 )
-from .wording import sentence
+from .wording import interval, sentence
 
 Verdict = Dict[str, Any]
 
@@ -198,11 +198,13 @@ def _goal(
     """Return the goal's figures as changes of the metric itself (for a latency, less is below 0)."""
     goal: Dict[str, Any] = {
         "metric": expect["goal"],
+        "noun": metric.noun,
         "better": "higher" if metric.better > 0 else "lower",
         "alpha": schedule["alpha"],
         "effect_percent": None,
         "low_percent": None,
         "high_percent": None,
+        "interval": None,
         "equivalent_low_percent": None,
         "equivalent_high_percent": None,
         "pairs": len(differences),
@@ -219,6 +221,7 @@ def _goal(
         effect_percent=percent(metric.better * decision.estimate),
         low_percent=percent(bounds[0]),
         high_percent=percent(bounds[1]),
+        interval=interval(schedule["alpha"], percent(bounds[0]), percent(bounds[1])),
         equivalent_low_percent=percent(wide[0]),
         equivalent_high_percent=percent(wide[1]),
         blocks_agree=sum(1 for block in blocks if block * decision.estimate > 0),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
+from ..figures import signed, unsigned
 from .expect import METRICS
 
 Verdict = Dict[str, Any]
@@ -14,28 +15,14 @@ Verdict = Dict[str, Any]
 LONGEST = 200
 
 
-def signed(value: float) -> str:
-    """Return a change with its sign; decimals only where they say something."""
-    return "%+.0f" % value if abs(value) >= 10 else "%+.1f" % value
-
-
-def unsigned(value: float) -> str:
-    """Return the size of a change."""
-    return signed(abs(value))[1:]
-
-
 def level(alpha: float) -> str:
     """Return an interval's level in per cent: 0.0221 is 97.8."""
     return "%g" % round(100 * (1 - alpha), 1)
 
 
-def interval(goal: Dict[str, Any]) -> str:
-    """Return the goal's interval in words."""
-    return "%s %% interval %s to %s %%" % (
-        level(goal["alpha"]),
-        signed(goal["low_percent"]),
-        signed(goal["high_percent"]),
-    )
+def interval(alpha: float, low: float, high: float) -> str:
+    """Return an interval in words, with its level."""
+    return "%s %% interval %s to %s %%" % (level(alpha), signed(low), signed(high))
 
 
 def sentence(verdict: Verdict) -> str:
@@ -66,7 +53,7 @@ def _shown(verdict: Verdict) -> str:
         _noun(verdict),
         unsigned(goal["effect_percent"]),
         metric.more if goal["effect_percent"] > 0 else metric.less,
-        interval(goal),
+        goal["interval"],
         goal["blocks_agree"],
         goal["blocks"],
     )
@@ -93,7 +80,7 @@ def _inconclusive(verdict: Verdict) -> str:
     else:
         text = "a change of %g %% in %s is neither shown nor ruled out"
     text %= (requirement["min_effect_percent"], _noun(verdict))
-    return "%s (%s, %d blocks)" % (text, interval(goal), goal["blocks"])
+    return "%s (%s, %d blocks)" % (text, goal["interval"], goal["blocks"])
 
 
 def _p99(verdict: Verdict) -> str:
@@ -123,7 +110,7 @@ def _guard_failed(verdict: Verdict) -> str:
         " and ".join(harmed),
         _noun(verdict),
         signed(goal["effect_percent"]),
-        interval(goal),
+        goal["interval"],
     )
 
 

@@ -10,8 +10,7 @@ import sys
 from typing import List
 
 from ..problems import LdaptuneError
-from .files import read_json
-from .run import LEGS, VERDICT
+from .files import LEGS, VERDICT, read_json
 
 EXIT_INTERNAL, EXIT_USAGE, EXIT_INVALID = 1, 2, 5
 

@@ -12,6 +12,9 @@ from typing import Any
 
 from ..problems import LdaptuneError, problem
 
+# Their names in a run directory.
+LEGS, VERDICT, RESULT, SUMMARY = "legs.json", "verdict.json", "result.json", "summary.txt"
+
 
 def finite(value: Any) -> Any:
     """Return the value with every NaN and infinity, at any depth, turned into None."""

@@ -1,28 +1,14 @@
 # Copyright: the ldaptune authors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One line of text for one leg, and figures as people read them; independent of locale."""
+"""One line of text for one leg."""
 
 from __future__ import annotations
 
 from typing import Any, Dict
 
-MISSING = "-"
+from ..figures import milliseconds, share, whole
+
 ARM_WORDS = {"as_found": "as found", "profile": "profile"}
-
-
-def whole(value: float | None) -> str:
-    """Return 28431.2 as 28,431."""
-    return MISSING if value is None else format(round(value), ",d")
-
-
-def milliseconds(nanoseconds: float | None) -> str:
-    """Return 1234567 as 1.23 ms."""
-    return MISSING if nanoseconds is None else "%.2f ms" % (nanoseconds / 1e6)
-
-
-def share(percent: float | None) -> str:
-    """Return 0.1234 as 0.12 %."""
-    return MISSING if percent is None else "%.2f %%" % percent
 
 
 def leg_line(judged: Dict[str, Any], legs: int) -> str:

@@ -7,10 +7,9 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, Iterable, List, Sequence
 
-from ..evidence.expect import METRICS
-from ..evidence.wording import interval, signed
+from ..figures import MISSING, milliseconds, share, signed, whole
 from ..levers.table import LEVERS
-from .lines import ARM_WORDS, MISSING, leg_line, milliseconds, share, whole
+from .lines import ARM_WORDS, leg_line
 from .model import Result
 
 ACTIONS = {"keep": "keep the profile", "roll_back": "roll back to as found", "none": "nothing: the same settings twice"}
@@ -58,7 +57,7 @@ def _required(verdict: Dict[str, Any]) -> str:
         asked["require"].replace("_", " "),
         "at least" if asked["require"] == "improved" else "not more than",
         asked["min_effect_percent"],
-        METRICS[asked["goal"]].noun,
+        verdict["goal"]["noun"],
         met,
     )
 
@@ -82,9 +81,9 @@ def _goal(verdict: Dict[str, Any]) -> List[str]:
     return [
         "%s: %s %% (%s), %d of %d blocks agree"
         % (
-            METRICS[goal["metric"]].noun,
+            goal["noun"],
             signed(goal["effect_percent"]),
-            interval(goal),
+            goal["interval"],
             goal["blocks_agree"],
             goal["blocks"],
         ),

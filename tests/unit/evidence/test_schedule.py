@@ -13,7 +13,7 @@ from ldaptune.problems import LdaptuneError
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@given(SEEDS, st.sampled_from(["quick", "standard"]), st.booleans(), st.booleans())
+@given(SEEDS, st.sampled_from(["brief", "quick", "standard"]), st.booleans(), st.booleans())
 @settings(max_examples=40)
 def test_every_block_is_abba_or_baab_and_every_pair_has_both_arms(seed, kind, restart, p99):
     schedule = make_schedule(kind, seed, restart, p99)
@@ -47,6 +47,7 @@ def test_the_coin_is_fair():
 @pytest.mark.parametrize(
     ("kind", "restart", "looks", "alpha", "settle", "goal"),
     [
+        ("brief", False, [4], 0.05, (0.2, 0.4), 0.7),
         ("quick", False, [4], 0.05, (0.5, 1.0), 2.5),
         ("quick", True, [4], 0.05, (1.0, 1.5), 2.5),
         ("standard", False, [4, 8, 12], 0.0221, (4, 6), 16),

@@ -4,7 +4,8 @@
 
 import pytest
 from ldaptune.evidence.verdict import judge
-from ldaptune.report.lines import leg_line, milliseconds, share, whole
+from ldaptune.figures import milliseconds, share, whole
+from ldaptune.report.lines import leg_line
 from ldaptune.report.model import make_result
 from ldaptune.report.text import summary
 

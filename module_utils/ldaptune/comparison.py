@@ -7,21 +7,20 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List
 
-from ..evidence.expect import normal_expect, wants_p99
-from ..evidence.legs import Judged, judge_leg
-from ..evidence.schedule import make_schedule, next_legs, with_rate
-from ..evidence.verdict import Verdict, judge, settled
-from ..problems import LdaptuneError, problem
-from .files import finite, read_json, write_json, write_text
-from .lines import leg_line
-from .model import make_result
-from .text import summary
+from .evidence.expect import normal_expect, wants_p99
+from .evidence.legs import Judged, judge_leg
+from .evidence.schedule import make_schedule, next_legs, with_rate
+from .evidence.verdict import Verdict, judge, settled
+from .problems import LdaptuneError, problem
+from .report.files import LEGS, RESULT, SUMMARY, VERDICT, finite, read_json, write_json, write_text
+from .report.lines import leg_line
+from .report.model import make_result
+from .report.text import summary
 
 Record = Dict[str, Any]
 Answer = Dict[str, Any]
 
 SCHEMA = 1
-LEGS, VERDICT, RESULT, SUMMARY = "legs.json", "verdict.json", "result.json", "summary.txt"
 # What the play put beside the legs; none of it is needed to judge.
 BESIDE = ("plan", "resolved", "facts")
 

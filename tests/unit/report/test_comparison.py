@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from ldaptune.comparison import added, judged_again, planned, primed
 from ldaptune.problems import LdaptuneError
 from ldaptune.report.command import main
-from ldaptune.report.run import added, judged_again, planned, primed
 
 ABOUT = {"host": "lab1", "profile": "throughput", "digest": "d1"}
 PRIMING = {"phases": {"prime": {"seconds": 1.0}, "goal": {"goodput": 10000.0}}}
@@ -110,7 +110,7 @@ def test_an_invalid_leg_ends_the_run_at_once(run_dir, sample):
 
 def test_a_leg_is_on_disk_before_it_is_judged(run_dir, sample, monkeypatch):
     plan = begin(run_dir)
-    monkeypatch.setattr("ldaptune.report.run.judge_legs", lambda record: 1 / 0)
+    monkeypatch.setattr("ldaptune.comparison.judge_legs", lambda record: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         added(run_dir, sample.leg(plan, 0))
     assert len(stored(run_dir, "legs.json")["legs"]) == 1
@@ -211,7 +211,7 @@ def test_the_gate_can_fail(run_dir, sample, capsys, effect, spoil, code):
     assert capsys.readouterr().out == verdict["sentence"] + "\n"
 
 
-AGAIN = "import sys; from ldaptune.report.run import judged_again; judged_again(sys.argv[1])"
+AGAIN = "import sys; from ldaptune.comparison import judged_again; judged_again(sys.argv[1])"
 
 
 def test_byte_equal_under_another_locale_and_time_zone(run_dir, sample, checkout):

@@ -171,6 +171,9 @@ def test_a_dead_watchdog_is_noticed_by_every_state_and_cleared_by_a_revert(tuned
         reverted(tuned, check=True),
     ):
         assert "interrupted measurement of profile p" in result["notes"][0] and "rollback.yml" in result["notes"][0]
+    handle = durable.try_lock(store.watchdog_lock)
+    assert audited(tuned, profile(WANTED))["notes"] == [], "this one lives"
+    os.close(handle)
     home = reverted(tuned)
     assert "slapd.threads" in home["notes"][0] and home["complete"]
     assert store.active() is None and audited(tuned, profile(WANTED))["notes"] == []

@@ -241,14 +241,19 @@ def test_bytes_that_are_not_utf8_come_tagged(slapd):
     json.dumps([entry, found, other]).encode("utf-8")
 
 
-def test_a_server_that_hangs_is_a_timeout(slapd):
-    with connect({**slapd.server, "timeout": 1}) as directory:
+@pytest.mark.parametrize("way", ["ldapi", "uri"])
+def test_a_server_that_hangs_is_a_timeout(make_slapd, short_dir, way):
+    slapd = make_slapd(users=5, config_password="a secret of this test")
+    (short_dir / "secret").write_text("a secret of this test")
+    server = {**slapd.server, "timeout": 1, "uri": getattr(slapd, way)}
+    server.update(config_dn="cn=admin,cn=config", config_password_file=str(short_dir / "secret"))
+    with connect(server) as directory:
         stop(slapd.pid)
         try:
             with pytest.raises(DirectoryTimeout, match="no answer within 1 s"):
                 directory.modify("cn=config", [("replace", "olcIdleTimeout", ["3"])])
             with pytest.raises(DirectoryTimeout):
-                connect({**slapd.server, "timeout": 1})
+                connect(server)
         finally:
             os.kill(slapd.pid, signal.SIGCONT)
         with pytest.raises(DirectoryUnreachable):

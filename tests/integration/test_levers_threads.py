@@ -221,6 +221,20 @@ def test_masks_found_apart_come_back_apart(make_slapd):
 
 
 @two_cpus
+@pytest.mark.parametrize("key", ["cpu.listener", "cpu.workers"])
+def test_workers_made_late_do_not_inherit_a_pinned_listener(make_slapd, key):
+    lab = make_slapd(users=5)
+    first, second = online_cpus()[:2]
+    with open_context(lab.server) as ctx:
+        threads.pin(threads.classify(ctx.slapd.pid).listeners, [first])
+        assert len(threads.classify(ctx.slapd.pid).workers) < 16
+        behaviour(key).write(ctx, [second])
+        everywhere = tuple(online_cpus())
+        wanted = ({(second,)}, {everywhere}, 16) if key == "cpu.listener" else ({(first,)}, {(second,)}, 16)
+        assert masks(ctx) == wanted
+
+
+@two_cpus
 def test_after_a_restart_the_parts_come_back(make_slapd):
     lab = make_slapd(users=5, threads=4)
     listener, workers = behaviour("cpu.listener"), behaviour("cpu.workers")
@@ -261,12 +275,11 @@ def test_a_pool_that_cannot_be_filled_leaves_the_masks_as_found(slapd, monkeypat
     with open_context(slapd.server) as ctx:
         before = threads.masks(threads.task_ids(ctx.slapd.pid))
         monkeypatch.setattr(cpu.pool, "_CONNECTIONS", ())
-        with pytest.raises(LdaptuneError, match="could not be filled"):
-            behaviour("cpu.workers").write(ctx, [first])
-        with pytest.raises(LdaptuneError, match="could not be filled"):
-            behaviour("cpu.listener").write(ctx, [first])
-        now = threads.masks(threads.task_ids(ctx.slapd.pid))
-        assert {tid: now[tid] for tid in before} == before
+        for key in ("cpu.workers", "cpu.listener"):
+            with pytest.raises(LdaptuneError, match="could not be filled"):
+                behaviour(key).write(ctx, [first])
+            now = threads.masks(threads.task_ids(ctx.slapd.pid))
+            assert {tid: now[tid] for tid in before} == before
 
 
 def test_without_a_monitor_threads_are_not_pinned(make_slapd):

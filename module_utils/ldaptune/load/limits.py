@@ -8,7 +8,8 @@ import os
 from typing import Any, Dict, List, NamedTuple, Tuple
 
 BUSY_CORE = 0.85  # a process is one thread: above this share of a core it is the bottleneck
-STALLED = 0.3  # share of time with work to do, but neither on a CPU nor waiting for one
+STALLED = 0.15  # share of time in the middle of work, but neither on a CPU nor waiting for one
+UNREAD = 0.3  # the same for time that answers lay unread; waking up takes its time, so this is more
 HELD = 0.5  # share of an operation's time that its answer lay unread, or the operation unsent
 THROTTLED = 0.1  # share of time without CPU because of a quota
 IDLE_ENOUGH = 0.3  # a host with this share idle had CPU to give
@@ -81,7 +82,7 @@ def judge(result: Dict[str, Any], before: HostCpu | None, after: HostCpu | None,
         return "undetermined", "no operation succeeded"
     idle, steal = _shares(before, after)
     for number, process in enumerate(processes):
-        found = _process(process, mean, idle)
+        found = _process(process, mean, idle, steal)
         if found:
             return "generator_limited", "process %d of %d %s" % (number + 1, len(processes), found)
     if not local and idle is not None and (idle < IDLE_LITTLE or steal > STEAL):
@@ -94,7 +95,7 @@ def judge(result: Dict[str, Any], before: HostCpu | None, after: HostCpu | None,
     return "server_limited", "busiest generator process at %.0f %% of a core%s" % (100 * busiest, where)
 
 
-def _process(process: Dict[str, Any], mean: float, idle: float | None) -> str:
+def _process(process: Dict[str, Any], mean: float, idle: float | None, steal: float) -> str:
     wall = process["wall_seconds"]
     busy = _share(process["cpu_seconds"], wall)
     if busy > BUSY_CORE:
@@ -105,11 +106,13 @@ def _process(process: Dict[str, Any], mean: float, idle: float | None) -> str:
     held = _share(process["lag_mean_ns"], mean)
     if process["queued_seconds"] is not None:
         # It had work to do at least for the time between two waits, and at least for the share of an operation's time
-        # that answers lay unread. What of this is neither CPU time nor waiting for a CPU, it was asleep or stopped.
-        had_work = max(1 - _share(process["waited_seconds"], wall), held)
-        stalled = had_work - busy - _share(process["queued_seconds"], wall)
-        if stalled > STALLED:
-            return "stood still with work to do for %.0f %% of the time" % (100 * stalled)
+        # that answers lay unread. What of this is neither CPU time, nor waiting for a CPU, nor taken by the hypervisor
+        # (which falls on the busy CPUs, so it weighs double here), it was asleep or stopped.
+        explained = busy + _share(process["queued_seconds"], wall) + 2 * steal
+        working = 1 - _share(process["waited_seconds"], wall) - explained
+        unread = held - explained
+        if working > STALLED or unread > UNREAD:
+            return "stood still with work to do for %.0f %% of the time" % (100 * max(working, unread))
     if held > HELD and idle is not None and idle > IDLE_ENOUGH:
         return "held operations for %.0f %% of their time while CPUs were %.0f %% idle" % (100 * held, 100 * idle)
     return ""

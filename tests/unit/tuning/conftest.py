@@ -35,6 +35,7 @@ class FakeServer:
 
     def __init__(self):
         self.values = {"slapd.log_level": 256, "database.max_size": 1 << 30}
+        self.spelling = {}
         self.unsupported = {}
         self.breaks = {}
         self.mute = set()
@@ -70,7 +71,11 @@ class FakeLever:
             "configured": configured,
             "effective": in_force(self.spec, configured),
             "effective_source": "cn=monitor",
-            "record": {"present": self.key in ctx.values, "value": configured},
+            "record": {
+                "present": self.key in ctx.values,
+                "value": configured,
+                "spelling": ctx.spelling.get(self.key, ""),
+            },
         }
 
     def check(self, ctx, seen, wanted):
@@ -106,6 +111,7 @@ class FakeLever:
         if self.key in ctx.remarks:
             return [ctx.remarks[self.key]]
         self._set(ctx, record["present"], record["value"])
+        ctx.spelling[self.key] = record["spelling"]
         return []
 
 

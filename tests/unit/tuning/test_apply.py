@@ -189,10 +189,11 @@ def test_a_full_disk_stops_the_writing_but_not_the_way_back(target, server, prof
 
 def test_the_tuned_value_is_never_taken_for_the_original(target, server, store, profile, consent):
     apply(target, profile({"slapd.threads": 32}, "one"), consent)
-    apply(target, profile({"slapd.threads": 64, "slapd.idle_timeout": 60}, "two"), consent)
+    second = apply(target, profile({"slapd.threads": 64, "slapd.idle_timeout": 60}, "two"), consent)
     levers = store.origin()["levers"]
     assert levers["slapd.threads"]["before"] is None
     assert levers["slapd.idle_timeout"]["before"] is None
+    assert [row["reason"] for row in second["plan"]] == ["", ""], "our own value is nobody else's"
     reverted(target)
     assert "slapd.threads" not in server.values and "slapd.idle_timeout" not in server.values
 

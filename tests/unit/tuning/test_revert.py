@@ -49,6 +49,15 @@ def test_what_someone_else_brought_home_is_home(tuned, server):
     assert home["states"]["slapd.threads"] == "unchanged" and home["complete"]
 
 
+def test_home_in_another_spelling_is_not_quite_home(target, server, profile, consent):
+    server.spelling["slapd.log_level"] = "0x100"
+    applied(target, profile({"slapd.log_level": 0}), consent=consent)
+    server.values["slapd.log_level"] = 256
+    server.spelling["slapd.log_level"] = "stats"
+    assert reverted(target)["complete"]
+    assert server.spelling["slapd.log_level"] == "0x100"
+
+
 def test_absent_is_not_its_default(tuned, server):
     server.values["slapd.threads"] = 16
     assert reverted(tuned)["states"]["slapd.threads"] == "drifted"

@@ -238,6 +238,7 @@ def test_the_payload_is_found_in_a_module_s_zip_as_in_a_checkout(tmp_path):
     assert names == str(["__init__.py", "durable.py", "levers/__init__.py", "payload.py", "problems.py"])
     assert str(archive) not in paths
     assert (tmp_path / "copy" / "ldaptune" / "levers" / "__init__.py").exists()
+    assert os.path.dirname(source) not in payload.library_paths()
     shutil.rmtree(tmp_path / "copy")
     payload.unpack(str(tmp_path / "copy"))
     assert (tmp_path / "copy" / "ldaptune" / "watchdog_process.py").exists()

@@ -105,7 +105,7 @@ def _all(attributes: Mapping[str, Sequence[Any]], name: str) -> Sequence[Any]:
 
 
 def log_levels(entries: Sequence[Entry]) -> List[str]:
-    """Return the level names in force (cn=Log); [] is level 0 or a branch that cannot be seen."""
+    """Return the level names that cn=Log shows: those last written to itself, not what olcLogLevel put in force."""
     for dn, attributes in entries:
         if normalise_dn(dn) == "cn=log,cn=monitor":
             return [str(value) for value in _all(attributes, "managedInfo")]

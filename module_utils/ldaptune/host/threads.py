@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from typing import Dict, Iterable, List, NamedTuple, Sequence, Set
+from typing import Dict, Iterable, List, NamedTuple, Sequence
 
 from ..problems import LdaptuneError, problem
 from .process import PROC, open_files
@@ -130,8 +130,3 @@ def pin(tids: Iterable[int], cpus: Sequence[int]) -> List[int]:
                 )
             ) from None
     return gone
-
-
-def misplaced(tids: Iterable[int], cpus: Sequence[int]) -> Set[int]:
-    """Return the threads whose mask is not exactly these CPUs."""
-    return {tid for tid, found in masks(tids).items() if found != sorted(cpus)}

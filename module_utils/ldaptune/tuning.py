@@ -82,8 +82,7 @@ def applied(
 ) -> Result:
     """Apply a profile. Raises Refused, with the plan in it, before anything was changed, or after it was undone."""
     if check:
-        plan = target.plan(resolved, consent, exclude)
-        return _planned(target, plan)
+        return _planned(target, target.plan(resolved, consent, exclude), check=True)
     notes = _notes(target)
     plan = target.plan(resolved, consent, exclude)
     if plan.problems or not (plan.changes() or watch_seconds or target.store.exists()):
@@ -124,12 +123,15 @@ def drifted(target: Target, row: Row) -> bool:
     return True
 
 
-def _planned(target: Target, plan: Plan) -> Result:
-    """Return a plan that is not carried out; raises Refused where something stands against it."""
+def _planned(target: Target, plan: Plan, check: bool = False) -> Result:
+    """Return a plan that is not carried out; raises Refused where something stands against it.
+
+    `check` makes `changed` a prediction.
+    """
     settle_states(target, plan.rows)
     for row in plan.changes():
         drifted(target, row)
-    result = result_of(plan.rows, shown_snapshot(target, target.store.origin()), bool(plan.changes()))
+    result = result_of(plan.rows, shown_snapshot(target, target.store.origin()), check and bool(plan.changes()))
     result["notes"] = _notes(target)
     if plan.problems:
         result["problems"] = plan.problems
@@ -141,8 +143,8 @@ def audited(target: Target, resolved: Mapping[str, Any], exclude: Sequence[str] 
     """Return wanted, configured and effective of all levers, those of the profile first; reads only."""
     plan = target.plan(resolved, (), exclude)
     rows = list(plan.rows)
-    rows.extend(_seen(target, key) for key in LEVERS if key not in resolved["levers"])
     settle_states(target, rows)
+    rows.extend(_seen(target, key) for key in LEVERS if key not in resolved["levers"])
     for row in rows:
         row["action"] = "none" if row["action"] == "change" else row["action"]
         if drifted(target, row):

@@ -35,7 +35,10 @@ def test_a_refused_plan_changes_nothing_and_carries_the_plan(target, server, sto
     with pytest.raises(Refused) as caught:
         apply(target, profile(WANTED), ["availability"])
     assert [item["wanted"] for item in caught.value.problems] == ["security"]
-    assert len(caught.value.result["plan"]) == len(WANTED)
+    assert len(caught.value.result["plan"]) == len(WANTED) and not caught.value.result["changed"]
+    with pytest.raises(Refused) as caught:
+        apply(target, profile(WANTED), ["availability"], check=True)
+    assert caught.value.result["changed"], "a prediction"
     assert server.events == [] and not store.exists()
 
 
@@ -209,6 +212,8 @@ def test_no_profile_audits_every_lever(target, server):
     result = audited(target, {"levers": {}})
     assert "slapd.threads: wanted -, configured (not set), in force 16, not in the profile" in result["lines"]
     assert not result["changed"] and len(result["plan"]) == len(result["states"])
+    server.lost.update(result["states"])
+    assert audited(target, {"levers": {}})["live_only"] == []
 
 
 def test_a_new_apply_says_that_it_replaces_what_someone_else_set(target, server, profile, consent):

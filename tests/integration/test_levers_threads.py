@@ -282,6 +282,18 @@ def test_a_pool_that_cannot_be_filled_leaves_the_masks_as_found(slapd, monkeypat
             assert {tid: now[tid] for tid in before} == before
 
 
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_pool_is_filled_where_few_requests_may_wait(make_slapd, stored):
+    """Removing the attribute leaves its last value in force: cn=config does not tell what the limit is then."""
+    lab = make_slapd(users=5)
+    with open_context(lab.server) as ctx:
+        ctx.directory.modify("cn=config", [("replace", "olcConnMaxPending", ["20"])])
+        if not stored:
+            ctx.directory.modify("cn=config", [("delete", "olcConnMaxPending", [])])
+        behaviour("cpu.workers").write(ctx, online_cpus()[:1])
+        assert masks(ctx)[1:] == ({tuple(online_cpus()[:1])}, 16)
+
+
 def test_without_a_monitor_threads_are_not_pinned(make_slapd):
     lab = make_slapd(users=5)
     with connect(lab.server) as directory:

@@ -10,6 +10,7 @@ from .context import Context
 
 _CONNECTIONS = (4, 4, 8, 16, 32, 64, 64, 64)
 _REQUESTS = 64
+_FEWEST = 8
 _SECONDS = 10.0
 
 
@@ -41,7 +42,13 @@ def fill(ctx: Context) -> None:
             )
         if state:
             return
-        ctx.directory.account(burst(way_in(ctx), connections, requests, _SECONDS))
+        try:
+            ctx.directory.account(burst(way_in(ctx), connections, requests, _SECONDS))
+        except LdaptuneError:
+            # A limit lower than the configured one can be in force: then the server closes the connection.
+            if requests <= _FEWEST:
+                raise
+            requests //= 2
     if not full(ctx):
         figures = ctx.directory.threads()
         raise LdaptuneError(

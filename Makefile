@@ -53,7 +53,6 @@ lint: setup-dev
 	yamllint --strict .
 	ansible-lint -q
 	ruff check -q
-	ruff format -q --check
 	mypy
 	vermin -q -t=3.8- --no-tips --violations library module_utils
 	for file in library/*.py; do

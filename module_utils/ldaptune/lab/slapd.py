@@ -63,7 +63,8 @@ def program(name: str) -> str:
 def free_port() -> int:
     """Return a loopback port nobody listens on now; another process may still be quicker."""
     while True:
-        port = random.randint(*PORTS)  # noqa: S311 - no secret
+        # Not the seeded generator, which would give two processes the same port.
+        port = random.SystemRandom().randint(*PORTS)
         if process.port_free(ADDRESS, port):
             return port
 

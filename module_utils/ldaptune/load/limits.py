@@ -77,12 +77,13 @@ def _counter(path: str, key: str) -> int:
 def judge(result: Dict[str, Any], before: HostCpu | None, after: HostCpu | None, local: bool) -> Tuple[str, str]:
     """Return (server_limited | generator_limited | undetermined, why) for one phase's result."""
     processes: List[Dict[str, Any]] = result["processes"]
-    mean = result["service_ns"]["mean"]
+    mean = result["latency_ns"]["mean"]
+    opened = result["mode"] == "open"
     if not mean or not processes:
         return "undetermined", "no operation succeeded"
     idle, steal = _shares(before, after)
     for number, process in enumerate(processes):
-        found = _process(process, mean, idle, steal)
+        found = _process(process, mean, opened, idle, steal)
         if found:
             return "generator_limited", "process %d of %d %s" % (number + 1, len(processes), found)
     if not local and idle is not None and (idle < IDLE_LITTLE or steal > STEAL):
@@ -95,7 +96,7 @@ def judge(result: Dict[str, Any], before: HostCpu | None, after: HostCpu | None,
     return "server_limited", "busiest generator process at %.0f %% of a core%s" % (100 * busiest, where)
 
 
-def _process(process: Dict[str, Any], mean: float, idle: float | None, steal: float) -> str:
+def _process(process: Dict[str, Any], mean: float, opened: bool, idle: float | None, steal: float) -> str:
     wall = process["wall_seconds"]
     busy = _share(process["cpu_seconds"], wall)
     if busy > BUSY_CORE:
@@ -110,9 +111,11 @@ def _process(process: Dict[str, Any], mean: float, idle: float | None, steal: fl
         # (which falls on the busy CPUs, so it weighs double here), it was asleep or stopped.
         explained = busy + _share(process["queued_seconds"], wall) + 2 * steal
         working = 1 - _share(process["waited_seconds"], wall) - explained
-        unread = held - explained
+        unread = 0.0 if opened else held - explained  # in an open phase it is the time that sending was late
         if working > STALLED or unread > UNREAD:
             return "stood still with work to do for %.0f %% of the time" % (100 * max(working, unread))
+    if opened and held > HELD:
+        return "sent late: %.0f %% of the latency is its own" % (100 * held)
     if held > HELD and idle is not None and idle > IDLE_ENOUGH:
         return "held operations for %.0f %% of their time while CPUs were %.0f %% idle" % (100 * held, 100 * idle)
     return ""

@@ -142,7 +142,7 @@ class Loop:
                     c.item = item = draw()
                 except StopIteration:
                     self._idle(c)
-                    self.check_at = 0  # this may have been the last
+                    self.check_at = 0  # it may have been the last
                     continue
                 c.id, c.want = next_id()
                 if retired:
@@ -159,7 +159,7 @@ class Loop:
                     self._keep(c, data[done:])
             if sampled >= 0:
                 lag_due = LAG_EVERY
-                tally.lag.append(sampled + (now - returned) // 2)
+                tally.fresh_lag.append(sampled + (now - returned) // 2)
             if len(fresh) >= CHUNK:
                 tally.flush()
             if now >= self.check_at and (self.check(now, again) or not any(c.busy for c in self.connections)):

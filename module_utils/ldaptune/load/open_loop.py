@@ -19,7 +19,7 @@ from .tally import CHUNK, SECOND
 
 QUEUE_NS = SECOND
 # Closer than this the time is waited out by polling: setting a timer would take as long.
-NEAR_NS = 20000
+NEAR_NS = 8000
 
 
 def run(  # noqa: PLR0912, PLR0915 - one flat loop: calls cost
@@ -54,7 +54,7 @@ def run(  # noqa: PLR0912, PLR0915 - one flat loop: calls cost
                 c = free.popleft()
                 if not c.alive:
                     continue
-                tally.lag.append(max(0, now - max(due, freed)))
+                tally.fresh_lag.append(max(0, now - max(due, freed)))
                 loop.send_next(c, draw, now)
                 c.planned = due
                 number += 1
@@ -68,13 +68,12 @@ def run(  # noqa: PLR0912, PLR0915 - one flat loop: calls cost
             if number < total and free and not near:
                 timer.set(due - now)
             before = clock()
-            events = poll(0 if near else WAIT_SECONDS, many)
+            events = poll(0 if near else min(WAIT_SECONDS, max(0, end - now) / SECOND), many)
             now = clock()
             waited += now - before
             starved = number < total and not free and due <= now
             for fd, _ in events:
                 if fd == timer.fd:
-                    timer.clear()
                     continue
                 c = table[fd]
                 try:

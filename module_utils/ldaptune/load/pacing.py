@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import select
@@ -26,7 +25,7 @@ class _Setting(ctypes.Structure):
 
 
 class Timer:
-    """One timerfd, registered in an epoll."""
+    """One timerfd, registered in an epoll by its edge, so that nobody needs to read it."""
 
     def __init__(self, epoll: select.epoll) -> None:
         self._libc: Any = ctypes.CDLL(None, use_errno=True)
@@ -36,17 +35,12 @@ class Timer:
         self.fd: int = self._libc.timerfd_create(CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
         if self.fd < 0:
             raise OSError(ctypes.get_errno(), "timerfd_create")
-        epoll.register(self.fd, select.EPOLLIN)
+        epoll.register(self.fd, select.EPOLLIN | select.EPOLLET)
 
     def set(self, after: int) -> None:
-        """Become readable `after` ns from now, once; replaces what was set before."""
+        """Wake the epoll `after` ns from now, once; replaces what was set before."""
         self._setting.seconds, self._setting.nanoseconds = divmod(max(1, after), SECOND)
         self._libc.timerfd_settime(self.fd, 0, self._reference, None)
-
-    def clear(self) -> None:
-        """Take the wake-up."""
-        with contextlib.suppress(BlockingIOError):
-            os.read(self.fd, 8)
 
     def close(self) -> None:
         """Give the timer back."""

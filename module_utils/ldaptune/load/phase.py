@@ -80,13 +80,13 @@ def row(second: int, histogram: Histogram, errors: int) -> Dict[str, Any]:
 
 def process(state: Dict[str, Any]) -> Dict[str, Any]:
     """Return what one process used, and how late it was in reading answers (closed) or in sending (open)."""
-    lag = sorted(state["lag"])
+    lag = Histogram.from_state(state["lag"])
     return {
         "cpu_seconds": state["cpu_seconds"],
         "wall_seconds": state["elapsed_ns"] / SECOND,
         "waited_seconds": state["waited_ns"] / SECOND,
         "queued_seconds": state["queued_seconds"],
         "throttled_seconds": state["throttled_seconds"],
-        "lag_mean_ns": int(sum(lag) / len(lag)) if lag else None,
-        "lag_p99_ns": lag[int((len(lag) - 1) * 0.99)] if lag else None,
+        "lag_mean_ns": lag.total // lag.count if lag.count else None,
+        "lag_p99_ns": lag.quantile(0.99),
     }

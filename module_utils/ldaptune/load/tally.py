@@ -47,7 +47,8 @@ class Tally:
         self.queued_seconds: float | None = None
         self.throttled_seconds = 0.0
         self.naming = False
-        self.lag: List[int] = []
+        self.fresh_lag: List[int] = []
+        self.lag = Histogram()
 
     @property
     def successes(self) -> int:
@@ -61,6 +62,8 @@ class Tally:
         if self.fresh_service:
             self.service.add(self.fresh_service)
             self.fresh_service.clear()
+        self.lag.add(self.fresh_lag)
+        self.fresh_lag.clear()
 
     def roll(self) -> Dict[str, Any]:
         """End a second: keep its figures and begin the next; return the row."""
@@ -104,9 +107,10 @@ class Tally:
         """Return all of it as JSON-able data for the parent process."""
         names = (
             "codes failures errors unsent late connections_lost planned dropped in_time cut_short elapsed_ns waited_ns"
-            " cpu_seconds connections queued_seconds throttled_seconds lag seconds successes"
+            " cpu_seconds connections queued_seconds throttled_seconds seconds successes"
         )
         found = {name: getattr(self, name) for name in names.split()}
         found["remarks"] = [[what, text, times] for (what, text), times in self.remarks.items()]
-        found["whole"], found["service"] = self.whole.state(), self.service.state()
+        for name in ("whole", "service", "lag"):
+            found[name] = getattr(self, name).state()
         return found

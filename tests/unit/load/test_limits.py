@@ -9,7 +9,7 @@ from ldaptune.load import limits
 from ldaptune.load.limits import HostCpu, judge
 
 
-def phase(mean=400000, processes=1, **process):
+def phase(mean=400000, processes=1, mode="closed", **process):
     one = {
         "cpu_seconds": 4.0,
         "wall_seconds": 10.0,
@@ -19,7 +19,11 @@ def phase(mean=400000, processes=1, **process):
         "lag_mean_ns": 40000,
         "lag_p99_ns": 90000,
     }
-    return {"service_ns": {"mean": mean}, "processes": [dict(one) for _ in range(processes - 1)] + [{**one, **process}]}
+    return {
+        "mode": mode,
+        "latency_ns": {"mean": mean},
+        "processes": [dict(one) for _ in range(processes - 1)] + [{**one, **process}],
+    }
 
 
 BEFORE = HostCpu(1000, 500, 0)
@@ -58,6 +62,13 @@ def test_a_generator_that_is_held_back(process, after, said, processes):
     assert "process %d of %d" % (processes, processes) in why
 
 
+def test_a_fixed_rate_is_judged_by_how_late_it_was_sent():
+    late = {"mode": "open", "cpu_seconds": 0.8, "waited_seconds": 9.0, "queued_seconds": 0.8}
+    assert judge(phase(lag_mean_ns=180000, **late), BEFORE, HALF, local=True)[0] == "server_limited"
+    verdict, why = judge(phase(lag_mean_ns=240000, **late), BEFORE, HALF, local=True)
+    assert (verdict, "60 % of the latency" in why) == ("generator_limited", True)
+
+
 def test_a_generator_host_of_its_own_needs_idle_time():
     assert judge(phase(), BEFORE, BUSY, local=False)[0] == "generator_limited"
     assert judge(phase(), BEFORE, HALF, local=False)[0] == "server_limited"
@@ -66,7 +77,7 @@ def test_a_generator_host_of_its_own_needs_idle_time():
 
 def test_what_cannot_be_known():
     assert judge(phase(mean=None), BEFORE, BUSY, local=True)[0] == "undetermined"
-    assert judge({"service_ns": {"mean": 1}, "processes": []}, BEFORE, BUSY, local=True)[0] == "undetermined"
+    assert judge({**phase(), "processes": []}, BEFORE, BUSY, local=True)[0] == "undetermined"
     assert judge(phase(lag_mean_ns=240000), None, None, local=True)[0] == "undetermined"
     assert judge(phase(lag_mean_ns=None, queued_seconds=None), None, None, local=True)[0] == "server_limited"
 

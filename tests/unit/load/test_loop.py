@@ -147,7 +147,11 @@ def test_eof_with_and_without_something_outstanding(fake_server, drive, answers)
     driven = drive(fake_server(idle))
     tally = driven.go(1)
     assert (tally.errors, tally.whole.count) == (0, 1)
-    assert (tally.failures, tally.connections_lost) == ({"eof_idle": 1}, 1)
+    connection = driven.loop.connections[0]
+    connection.sock.setblocking(True)
+    assert connection.recv(1, socket.MSG_PEEK) == b""  # the end has come
+    assert not driven.loop._slow(connection, b"", clock())
+    assert (tally.failures, tally.connections_lost, tally.errors) == ({"eof_idle": 1}, 1, 0)
 
 
 def test_reset(fake_server, drive):

@@ -7,12 +7,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import threading
 import time
 
 import pytest
+from ldaptune.lab.slapd import free_port
 from ldaptune.load import patterns, workers
 from ldaptune.load import run as run_module_
 from ldaptune.load.histogram import middle_of
@@ -189,6 +191,60 @@ def test_starttls_that_slapd_does_not_know_ends_the_run(slapd_module):
     asked = settings(slapd_module, starttls=True, insecure=True)
     _, counted, _ = difference(slapd_module, lambda: pytest.raises(LdaptuneError, run, prepare(asked)))
     assert counted["bind"] == 0
+
+
+@pytest.fixture(scope="module")
+def tls(make_slapd_module, tmp_path_factory):
+    """A slapd with a certificate for 127.0.0.1: (lab, ldaps URI, CA file)."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl to make a certificate")
+    folder = tmp_path_factory.mktemp("tls")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+        + ["-days", "2", "-subj", "/CN=x", "-addext", "subjectAltName=IP:127.0.0.1"]
+        + ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")],
+        check=True,
+        capture_output=True,
+    )
+    port = free_port()
+    lab = make_slapd_module(
+        start=False,
+        users=100,
+        extra_uris=["ldaps://127.0.0.1:%d/" % port],
+        global_lines=["olcTLSCertificateFile: @ROOT@/cert.pem", "olcTLSCertificateKeyFile: @ROOT@/key.pem"],
+    )
+    for name in ("cert.pem", "key.pem"):
+        shutil.copy(folder / name, lab.root)
+        os.chmod(os.path.join(lab.root, name), 0o644)
+    lab.start()
+    return lab, "ldaps://127.0.0.1:%d" % port, str(folder / "cert.pem")
+
+
+@pytest.mark.parametrize("workload", ["bind", "search"])
+@pytest.mark.parametrize("starttls", [False, True])
+def test_tls_is_counted_too(tls, starttls, workload):
+    slapd, ldaps, ca_file = tls
+    more = {"starttls": True} if starttls else {"uri": ldaps}
+    phases = [
+        {"name": "goal", "mode": "closed", "seconds": 0.4, "rate": 0},
+        {"name": "fixed", "mode": "open", "seconds": 0.4, "rate": 200},
+    ]
+    ready = prepare(settings(slapd, ca_file=ca_file, workload=workload, phases=phases, **more))
+    result, counted, connections = difference(slapd, lambda: run(ready))
+    assert result["totals"] == {"operations": counted, "connections": connections}
+    assert counted["extended"] == (4 if starttls else 0)
+    for phase in result["phases"].values():
+        assert (phase["errors"], phase["failures"]) == (0, {})
+        assert phase["successes"] > 10
+
+
+def test_a_certificate_that_is_not_trusted_is_one_message_and_no_bind(tls):
+    slapd, ldaps, ca_file = tls
+    strange = prepare(settings(slapd, uri=ldaps))
+    _, counted, _ = difference(slapd, lambda: pytest.raises(LdaptuneError, run, strange))
+    assert counted["bind"] == 0
+    with pytest.raises(LdaptuneError, match="certificate was not accepted"):
+        run(prepare(settings(slapd, uri=ldaps.replace("127.0.0.1", "localhost"), ca_file=ca_file)))
 
 
 def test_a_server_killed_in_the_middle_is_a_result_with_names(slapd):

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import socket
 import threading
 import time
@@ -349,3 +351,29 @@ def test_a_fixed_rate_beyond_reach_drops_and_ends(fake_server, drive, answers):
     assert tally.planned == 1500
     assert tally.dropped == 1500 - tally.whole.count
     assert 0 < tally.whole.count < 200
+
+
+def test_descriptors_above_1023(fake_server, drive, answers):
+    def script(client):
+        for request in client.requests():
+            client.send(answers.result(request.id))
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 1300:
+        pytest.skip("not so many files allowed here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1300, hard))
+    held = []
+    try:
+        held += [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+        driven = drive(fake_server(script), connections=2)
+        assert min(c.fd for c in driven.loop.connections) > 1023
+        assert driven.go(20).whole.count == 20
+        start = clock()
+        tally = driven.loop.begin(start)
+        open_loop.run(driven.loop, driven.endless(), start, start + 200000000, rate=100, offset=0)
+        driven.loop.end(start, start + 200000000)
+        assert tally.whole.count == 20
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

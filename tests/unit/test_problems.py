@@ -9,7 +9,9 @@ from ldaptune.problems import LdaptuneError, collect_problems, problem, render
 
 def test_render_leaves_empty_parts_out() -> None:
     assert render(problem("no such lever")) == "no such lever"
-    text = render(problem("no such lever", where="throughput.yml", found="slapd.thread", wanted="slapd.threads", do="Fix it."))
+    text = render(
+        problem("no such lever", where="throughput.yml", found="slapd.thread", wanted="slapd.threads", do="Fix it.")
+    )
     assert text == "throughput.yml: no such lever (found slapd.thread; wanted slapd.threads). Fix it."
 
 

@@ -93,6 +93,10 @@ options:
     description: With C(judged), why the run could not go on; makes the verdict C(invalid).
     type: str
     default: ""
+  outcome:
+    description: With C(judged), what became of the host, for the closing sentence.
+    type: str
+    default: ""
   undo:
     description: With C(judged), the command that brings the host home, for the summary.
     type: str
@@ -228,6 +232,7 @@ ARGUMENTS = {
     "probe": {"type": "dict"},
     "leg": {"type": "dict"},
     "broken": {"type": "str", "default": ""},
+    "outcome": {"type": "str", "default": ""},
     "undo": {"type": "str", "default": ""},
     "live_only": {"type": "list", "elements": "str"},
 }
@@ -254,7 +259,9 @@ def run(params: dict, write: bool) -> dict:
         return primed(run_dir, params["probe"], write=write)
     if params["state"] == "added":
         return added(run_dir, params["leg"], write=write)
-    return judged_again(run_dir, params["broken"], write=write, undo=params["undo"], live_only=params["live_only"])
+    return judged_again(
+        run_dir, params["broken"], params["outcome"], write=write, undo=params["undo"], live_only=params["live_only"]
+    )
 
 
 def main() -> None:

@@ -19,6 +19,10 @@ options:
     type: list
     elements: dict
     required: true
+  untouched:
+    description: Whether nothing was changed before, which the message then says.
+    type: bool
+    default: true
 author: the ldaptune authors
 attributes:
   check_mode:
@@ -55,15 +59,20 @@ from ..module_utils.ldaptune.problems import collect_problems, render
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={"results": {"type": "list", "elements": "dict", "required": True}},
+        argument_spec={
+            "results": {"type": "list", "elements": "dict", "required": True},
+            "untouched": {"type": "bool", "default": True},
+        },
         supports_check_mode=True,
     )
     problems = collect_problems(module.params["results"])
     if not problems:
         module.exit_json(changed=False, problems=[])
     head = "1 problem" if len(problems) == 1 else "%d problems" % len(problems)
+    if module.params["untouched"]:
+        head += ", nothing was changed"
     lines = ["%d. %s" % (number, render(item)) for number, item in enumerate(problems, 1)]
-    module.fail_json(msg="%s, nothing was changed:\n%s" % (head, "\n".join(lines)), problems=problems)
+    module.fail_json(msg="%s:\n%s" % (head, "\n".join(lines)), problems=problems)
 
 
 if __name__ == "__main__":

@@ -96,17 +96,33 @@ def added(run_dir: str, leg: Dict[str, Any], write: bool = True) -> Answer:
     return _answer(record, line, judged=judged[-1], next=_next(record), **{"continue": True})
 
 
-def judged_again(run_dir: str, broken: str = "", write: bool = True, **said: Any) -> Answer:
-    """Judge the stored legs (again); `broken` says why the run could not go on; `said` goes to `make_result`."""
+def judged_again(run_dir: str, broken: str = "", outcome: str = "", write: bool = True, **said: Any) -> Answer:
+    """Judge the stored legs (again).
+
+    `broken` says why the run could not go on and `outcome` what became of the host ("kept on lab1"); both stay in the
+    record. `said` goes to `make_result`.
+    """
     record = load(run_dir)
-    if broken and write and record.get("broken") != broken:
-        record["broken"] = broken
-        write_json(os.path.join(run_dir, LEGS), record)
+    for name, text in (("broken", broken), ("outcome", outcome)):
+        if text and write and record.get(name) != text:
+            record[name] = text
+            write_json(os.path.join(run_dir, LEGS), record)
     judged = judge_legs(record)
     verdict = judge(judged, record["schedule"], record["expect"], record["aa"], broken or record.get("broken", ""))
+    verdict["closing"] = _closing(run_dir, verdict, outcome or record.get("outcome", ""), said.get("live_only") or [])
     if write:
         _write_verdict(run_dir, record, judged, verdict, **said)
-    return _answer(record, verdict["sentence"], verdict=verdict)
+    return _answer(record, verdict["closing"], verdict=verdict)
+
+
+def _closing(run_dir: str, verdict: Verdict, outcome: str, live_only: List[str]) -> str:
+    """Return the sentence of the whole run: what was shown, what became of the host, what will be lost, where it stands."""
+    if not outcome:
+        return str(verdict["sentence"])
+    parent, name = os.path.split(os.path.abspath(run_dir))
+    report = os.path.join(os.path.basename(parent), name)
+    lost = "; lost at next restart: %s" % (", ".join(live_only) or "nothing") if verdict["action"] == "keep" else ""
+    return "%s, %s%s; report: %s" % (verdict["sentence"], outcome, lost, report)
 
 
 def load(run_dir: str) -> Record:

@@ -45,7 +45,7 @@ def main(arguments: List[str]) -> int:
             return _complain("not the directory of a measured run: %s" % run, EXIT_USAGE)
         return _complain("%s has no verdict: the run broke off before one" % run, EXIT_INVALID)
     try:
-        sentence, code = str(verdict["sentence"]), int(verdict["exit_code"])
+        sentence, code = str(verdict.get("closing") or verdict["sentence"]), int(verdict["exit_code"])
     except (KeyError, TypeError, ValueError):
         return _complain("%s is not a verdict" % os.path.join(run, VERDICT), EXIT_INTERNAL)
     sys.stdout.write("%s\n" % sentence)

@@ -35,7 +35,7 @@ def make_result(
         "host": record.get("host", ""),
         "profile": record.get("profile", ""),
         "digest": record.get("digest", ""),
-        "sentence": verdict["sentence"],
+        "sentence": verdict.get("closing") or verdict["sentence"],
         "verdict": verdict,
         "schedule": {key: value for key, value in record["schedule"].items() if key != "legs"},
         "legs": judged,

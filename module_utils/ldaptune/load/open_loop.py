@@ -34,6 +34,7 @@ def run(  # noqa: PLR0912, PLR0915 - one flat loop: calls cost
     timer = Timer(loop.epoll)
     many, size = len(loop.connections) + 2, 256 if loop.is_bind else READ
     number = 0
+    armed = -1  # for which operation the timer is set
     freed = start  # when the last connection came free that a due operation had waited for
     waited = 0
 
@@ -62,18 +63,19 @@ def run(  # noqa: PLR0912, PLR0915 - one flat loop: calls cost
                 continue
             if number >= total and now >= end:
                 break
-            if now >= end and not free:
-                break
             near = number < total and free and due - now < NEAR_NS
-            if number < total and free and not near:
+            if number < total and free and not near and armed != number:
                 timer.set(due - now)
+                armed = number
             before = clock()
-            events = poll(0 if near else min(WAIT_SECONDS, max(0, end - now) / SECOND), many)
+            wait = WAIT_SECONDS if number < total else min(WAIT_SECONDS, (end - now) / SECOND)
+            events = poll(0 if near else wait, many)
             now = clock()
             waited += now - before
             starved = number < total and not free and due <= now
             for fd, _ in events:
                 if fd == timer.fd:
+                    armed = -1
                     continue
                 c = table[fd]
                 try:

@@ -29,7 +29,13 @@ def authrate(checkout, tmp_path):
         line = [sys.executable, str(checkout / "bin" / "authrate"), *arguments]
         if start:
             return subprocess.Popen(
-                line, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                line,
+                env=environment,
+                cwd=tmp_path,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
             )
         return subprocess.run(line, check=False, env=environment, cwd=tmp_path, capture_output=True, text=True)
 
@@ -112,7 +118,7 @@ def test_help_has_examples(authrate):
 def test_control_c(authrate, echo):
     process = authrate(*load(echo, "--seconds", "60"), start=True)
     process.stdout.readline()  # a second has passed
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the worker processes get it too
     out, err = process.communicate(timeout=30)
     assert process.returncode == command.INTERRUPTED
     assert "cut short" in out

@@ -351,6 +351,25 @@ def test_a_fixed_rate_beyond_reach_drops_and_ends(fake_server, drive, answers):
     assert tally.planned == 1500
     assert tally.dropped == 1500 - tally.whole.count
     assert 0 < tally.whole.count < 200
+    # The queue is bounded by time: the last one sent was not planned long before.
+    assert driven.loop.connections[0].planned - start > 300000000
+
+
+def test_what_is_answered_after_the_end_is_an_operation_but_no_goodput(fake_server, drive, answers):
+    ended = threading.Event()
+
+    def script(client):
+        for number, request in enumerate(client.requests()):
+            if number:
+                ended.wait(10)
+            client.send(answers.result(request.id))
+
+    driven = drive(fake_server(script), timeout=10)
+    drain = driven.loop.drain
+    driven.loop.drain = lambda: (ended.set(), drain())
+    tally = driven.go(10, seconds=0.3)
+    assert (tally.in_time, tally.whole.count) == (1, 2)
+    assert sum(sum(row["histogram"]["counts"].values()) for row in tally.seconds) == 1
 
 
 def test_descriptors_above_1023(fake_server, drive, answers):
@@ -372,7 +391,8 @@ def test_descriptors_above_1023(fake_server, drive, answers):
         tally = driven.loop.begin(start)
         open_loop.run(driven.loop, driven.endless(), start, start + 200000000, rate=100, offset=0)
         driven.loop.end(start, start + 200000000)
-        assert tally.whole.count == 20
+        assert tally.whole.count + tally.dropped == 20
+        assert tally.whole.count
     finally:
         for descriptor in held:
             os.close(descriptor)

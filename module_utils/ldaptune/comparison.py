@@ -103,26 +103,27 @@ def judged_again(run_dir: str, broken: str = "", outcome: str = "", write: bool 
     record. `said` goes to `make_result`.
     """
     record = load(run_dir)
-    for name, text in (("broken", broken), ("outcome", outcome)):
-        if text and write and record.get(name) != text:
-            record[name] = text
+    ended: Record = {"text": outcome, "lost": said.get("live_only") or []} if outcome else record.get("outcome") or {}
+    for name, value in (("broken", broken), ("outcome", ended)):
+        if value and write and record.get(name) != value:
+            record[name] = value
             write_json(os.path.join(run_dir, LEGS), record)
     judged = judge_legs(record)
     verdict = judge(judged, record["schedule"], record["expect"], record["aa"], broken or record.get("broken", ""))
-    verdict["closing"] = _closing(run_dir, verdict, outcome or record.get("outcome", ""), said.get("live_only") or [])
+    if ended:
+        verdict["closing"] = _closing(run_dir, verdict, ended)
     if write:
         _write_verdict(run_dir, record, judged, verdict, **said)
-    return _answer(record, verdict["closing"], verdict=verdict)
+    return _answer(record, str(verdict.get("closing") or verdict["sentence"]), verdict=verdict)
 
 
-def _closing(run_dir: str, verdict: Verdict, outcome: str, live_only: List[str]) -> str:
-    """Return the sentence of the whole run: what was shown, what became of the host, what will be lost, where it stands."""
-    if not outcome:
-        return str(verdict["sentence"])
+def _closing(run_dir: str, verdict: Verdict, ended: Record) -> str:
+    """Return the sentence of the whole run: what was shown, what became of the host, what will be lost, the report."""
     parent, name = os.path.split(os.path.abspath(run_dir))
     report = os.path.join(os.path.basename(parent), name)
-    lost = "; lost at next restart: %s" % (", ".join(live_only) or "nothing") if verdict["action"] == "keep" else ""
-    return "%s, %s%s; report: %s" % (verdict["sentence"], outcome, lost, report)
+    kept = verdict["action"] == "keep"
+    lost = "; lost at next restart: %s" % (", ".join(ended["lost"]) or "nothing") if kept else ""
+    return "%s, %s%s; report: %s" % (verdict["sentence"], ended["text"], lost, report)
 
 
 def load(run_dir: str) -> Record:

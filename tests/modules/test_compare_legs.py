@@ -43,6 +43,13 @@ def test_from_plan_to_verdict(compare):
     again = compare("judged", undo="the way home", live_only=["slapd.threads"])
     assert again["verdict"] == answer["verdict"]
     assert "  the way home\n" in (compare.dir / "summary.txt").read_text()
+    closed = compare("judged", outcome="kept on lab1", live_only=["cpu.workers"])
+    tail = ", kept on lab1; lost at next restart: cpu.workers; report: %s/%s" % (
+        compare.dir.parent.name,
+        compare.dir.name,
+    )
+    assert closed["line"] == answer["verdict"]["sentence"] + tail
+    assert compare("judged")["line"] == closed["line"]
     assert compare("judged", broken="unreachable")["verdict"]["exit_code"] == 5
 
 

@@ -122,8 +122,9 @@ def test_python_files_say_whose_they_are():
     def complaints():
         for path in PYTHON:
             lines = path.read_text(encoding="utf-8").splitlines()
-            lines = lines[1:] if lines[:1] and lines[0].startswith("#!") else lines
-            if lines[:1] != [COPYRIGHT] or LICENCE not in lines[1:3]:
+            lines = lines[1:] if lines and lines[0].startswith("#!") else lines
+            # A file with nothing in it is nobody's.
+            if lines and (lines[0] != COPYRIGHT or LICENCE not in lines[1:3]):
                 yield name_of(path)
 
     none_of(complaints())

@@ -223,6 +223,7 @@ class Loop:
         for c in self.connections:
             c.sock.close()
         self.connections.clear()
+        self.epoll.close()
         return unbinds
 
     # What the loops do not do every time

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-import os
+import fcntl
 import resource
 import socket
 import threading
@@ -381,10 +381,14 @@ def test_descriptors_above_1023(fake_server, drive, answers):
     if hard != resource.RLIM_INFINITY and hard < 1300:
         pytest.skip("not so many files allowed here")
     resource.setrlimit(resource.RLIMIT_NOFILE, (1300, hard))
-    held = []
     try:
-        held += [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
-        driven = drive(fake_server(script), connections=2)
+        server = fake_server(script)
+        driven = drive(server, connections=0)
+        for _ in range(2):
+            with socket.create_connection(("127.0.0.1", server.port)) as low:
+                high = socket.socket(fileno=fcntl.fcntl(low.fileno(), fcntl.F_DUPFD_CLOEXEC, 1100))
+            high.setblocking(False)
+            driven.loop.add(high)
         assert min(c.fd for c in driven.loop.connections) > 1023
         assert driven.go(20).whole.count == 20
         start = clock()
@@ -394,6 +398,4 @@ def test_descriptors_above_1023(fake_server, drive, answers):
         assert tally.whole.count + tally.dropped == 20
         assert tally.whole.count
     finally:
-        for descriptor in held:
-            os.close(descriptor)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -14,6 +14,7 @@ description:
   - At the start of a leg sets every lever that is compared to its value in that arm, by the same path in both arms
     and also when it is there already, reads everything back and renews the watchdog.
   - At the end of a leg only reads. Never V(changed).
+  - As found is what the run found that began with M(tuning_profile) and C(watch_seconds).
   - A setting that someone else changed is V(drifted) and never overwritten.
 options:
   resolved:
@@ -36,6 +37,12 @@ options:
       - May be V(0) only while a watchdog runs.
     type: int
     default: 0
+  owner:
+    description:
+      - The run that measures, as given to M(tuning_profile). Where another one measures, or this one was ended by a way
+        home, nothing is set or read.
+    type: str
+    default: ""
   server:
     description: How to find and manage the slapd on this host.
     type: dict
@@ -161,8 +168,8 @@ def work(params: Dict[str, Any]) -> Dict[str, Any]:
     target = open_target(params["server"])
     with target.ctx:
         if params["phase"] == "finish":
-            return arm_finished(target, params["resolved"], params["arm"])
-        return arm_started(target, params["resolved"], params["arm"], params["watch_seconds"])
+            return arm_finished(target, params["resolved"], params["arm"], params["owner"])
+        return arm_started(target, params["resolved"], params["arm"], params["watch_seconds"], params["owner"])
 
 
 def main() -> None:
@@ -173,6 +180,7 @@ def main() -> None:
             "arm": {"type": "str", "choices": ["as_found", "profile"], "required": True},
             "phase": {"type": "str", "choices": ["start", "finish"], "required": True},
             "watch_seconds": {"type": "int", "default": 0},
+            "owner": {"type": "str", "default": ""},
             "server": {"type": "dict", "default": {}, "options": SERVER_OPTIONS, "apply_defaults": True},
         },
         supports_check_mode=True,

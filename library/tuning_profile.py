@@ -20,8 +20,9 @@ options:
     description:
       - V(applied) makes the host as the profile wants it.
       - V(audited) reads wanted, configured and effective values of every lever, and writes nothing.
-      - V(reverted) returns to O(snapshot). What someone else changed since is left alone and named. A map used beyond
-        80 percent of its old size stays as it is, and the reason says so.
+      - V(reverted) returns to O(snapshot), without it to what the run O(owner) found when it began, without both to
+        before all runs. What someone else changed since is left alone and named. A map used beyond 80 percent of its
+        old size stays as it is, and the reason says so. It ends a measurement in progress, and says so.
       - V(adopted) accepts the present as the new origin.
     type: str
     choices: [applied, audited, reverted, adopted]
@@ -94,12 +95,19 @@ options:
     default: []
   watch_seconds:
     description:
-      - Arm the watchdog before the first change, it returns the host to as found after so many seconds unless renewed.
+      - Arm the watchdog before the first change. It returns the host to what this run found after so many seconds
+        unless renewed.
       - V(0) disarms it, the result is kept.
     type: int
     default: 0
   snapshot:
-    description: The snapshot V(reverted) returns to, empty for the oldest open one.
+    description: The snapshot V(reverted) returns to; empty for that of O(owner), without it for the oldest open one.
+    type: str
+    default: ""
+  owner:
+    description:
+      - The run that asks. While another run measures this host, V(applied) and V(adopted) are refused.
+      - A run whose changes were taken back or adopted is refused, too.
     type: str
     default: ""
 author: the ldaptune authors
@@ -130,9 +138,14 @@ EXAMPLES = r"""
     state: audited
     resolved: "{{ resolved }}"
 
-- name: Return to as found
+- name: Return to before all runs
   tuning_profile:
     state: reverted
+
+- name: Take back what one run changed, and nothing else
+  tuning_profile:
+    state: reverted
+    owner: 20261130T214500Z-ldap1
 """
 
 RETURN = r"""
@@ -167,6 +180,13 @@ snapshot:
     id: 000001-20261130T214500Z
     path: /var/lib/ldaptune/slapd-0123456789ab/snapshots/000001-20261130T214500Z.json
     content: {}
+step:
+  description: What this run found when it first wrote, the way back of this run alone; null when it wrote nothing.
+  type: dict
+  returned: always
+  sample:
+    id: 000002-20261130T214500Z
+    path: /var/lib/ldaptune/slapd-0123456789ab/snapshots/000002-20261130T214500Z.json
 diff:
   description: Lines C(setting = value) before and after.
   type: dict
@@ -179,7 +199,7 @@ lines:
   returned: always
   sample: ["slapd.threads: 16 -> 32, applied [live, availability]"]
 notes:
-  description: What else is worth knowing, for example that an interrupted measurement was found.
+  description: What else is worth knowing, for example that an interrupted measurement was found, or one was ended.
   type: list
   elements: str
   returned: always
@@ -215,9 +235,9 @@ def work(params: Dict[str, Any], check: bool) -> Dict[str, Any]:
         if params["state"] == "audited":
             return audited(target, resolved, params["exclude"])
         if params["state"] == "reverted":
-            return reverted(target, params["snapshot"], check)
+            return reverted(target, params["snapshot"], check, params["owner"])
         if params["state"] == "adopted":
-            return adopted(target, check)
+            return adopted(target, check, params["owner"])
         return applied(
             target,
             resolved,
@@ -225,6 +245,7 @@ def work(params: Dict[str, Any], check: bool) -> Dict[str, Any]:
             exclude=params["exclude"],
             watch_seconds=params["watch_seconds"],
             check=check,
+            owner=params["owner"],
         )
 
 
@@ -239,6 +260,7 @@ def main() -> None:
             "exclude": {"type": "list", "elements": "str", "default": []},
             "watch_seconds": {"type": "int", "default": 0},
             "snapshot": {"type": "str", "default": ""},
+            "owner": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 from .directory.errors import DirectoryTimeout, DirectoryUnreachable
+from .measurement import own_step
 from .plan import Plan, Row
 from .problems import LdaptuneError, Problem, problem
 from .snapshot import Snapshot, remember
@@ -25,59 +26,81 @@ def settle_states(target: Target, rows: List[Row]) -> None:
             row["state"] = "live_only"
 
 
-def carry_out(target: Target, plan: Plan, profile: Mapping[str, Any]) -> Snapshot | None:
+class Carried(NamedTuple):
+    """What is on the disk of a run: the way home, and what this run found; None where nothing had to be written."""
+
+    origin: Snapshot | None
+    step: Snapshot | None
+
+
+def carry_out(
+    target: Target,
+    plan: Plan,
+    profile: Mapping[str, Any],
+    owner: str = "",
+    measured: Callable[[str], None] | None = None,
+) -> Carried:
     """Make the changes of a plan that has no problems; the caller holds the lock.
 
-    Rows get their state and what was read back. Returns the way home, or None when nothing had to be written.
+    Rows get their state and what was read back. `measured` is given for a run that compares: what will be flipped is
+    recorded, too, and `measured` is called with the id of the step before the first write.
     Raises LdaptuneError after a failure: its first problem says what failed, the others how the undo went.
     """
     changes = plan.changes()
-    if not changes:
+    if not changes and measured is None:
         settle_states(target, plan.rows)
-        return target.store.origin()
-    run = _Run(target, profile)
-    run.record(changes)
+        return Carried(target.store.origin(), own_step(target.store, owner))
+    run = _Run(target, profile, owner)
+    flips = [row for row in plan.rows if row["action"] == "none" and row["compare"] == "flip"]
+    run.record(changes + (flips if measured else []))
     try:
+        if measured:
+            run.doing = "the watchdog"
+            measured(run.step["id"])
         for row in changes:
             run.change(row)
     except BaseException as error:
         run.reconnect_after(error)
         raise LdaptuneError([_failure(error, run.doing), *run.undo()]) from error
     settle_states(target, plan.rows)
-    run.finish(profile)
-    return run.origin
+    if changes:
+        run.finish(profile)
+    return Carried(run.origin, run.step)
 
 
 class _Run:
     """One run's writes, in order, with what is needed to take exactly these back."""
 
-    def __init__(self, target: Target, profile: Mapping[str, Any]) -> None:
+    def __init__(self, target: Target, profile: Mapping[str, Any], owner: str) -> None:
         self.target = target
         self.doing = ""
-        self.step = target.store.create(profile)
+        earlier = own_step(target.store, owner)
+        # A run that comes back to keep its profile found what it found when it began.
+        self.again = earlier is not None
+        self.step: Snapshot = earlier or target.store.create(profile, owner)
+        origin = target.store.origin()
         # The very first snapshot is origin and step in one.
-        self.origin: Snapshot = target.store.origin() or self.step
+        self.origin: Snapshot = self.step if origin is None or origin["id"] == self.step["id"] else origin
+        if self.step is not self.origin and not self.again:
+            self.step["applied"] = self.origin.get("applied")
+        self.now: Dict[str, Any] = {}
         self.written: List[Tuple[Row, Any]] = []
 
-    def record(self, changes: List[Row]) -> None:
-        """Put the before-values of all changes on the disk, before the first write."""
+    def record(self, rows: Sequence[Row]) -> None:
+        """Put the before-values of all that will be written on the disk, before the first write."""
         self.doing = "the snapshot"
-        for row in changes:
+        for row in rows:
             seen = self.target.observe(row["lever"])
-            before = self.target.before(row["lever"], seen)
-            for snapshot in (self.step, self.origin):
-                remember(snapshot, row["lever"], seen, before)
-        self.target.store.save(self.origin)
-        if self.step is not self.origin:
-            self.target.store.save(self.step)
+            self.now[row["lever"]] = before = self.target.before(row["lever"], seen)
+            remember(self.origin, self.step, row["lever"], seen, before)
+        self.target.store.save_both(self.origin, self.step)
 
     def change(self, row: Row) -> None:
         """Write one lever and read it back from where it takes effect."""
         target, key = self.target, row["lever"]
         self.doing = key
-        before = self.step["levers"][key]["before"]
         self.written.append((row, copy.deepcopy(self.origin["levers"][key]["wrote"])))
-        target.write(self.origin, key, row["after"], before)
+        target.write(self.origin, key, row["after"], self.now[key])
         seen = target.observe(key)
         row.update(configured=seen.get("configured"), effective=seen.get("effective"))
         if not target.behaviour(key).same(seen, row["after"]):
@@ -118,7 +141,8 @@ class _Run:
         except LdaptuneError as error:
             failed = error.problems
         text = "undone again: %s" % ", ".join(names) if names else "nothing had been written"
-        return [problem("%s; the host is as it was before this run" % text), *failed]
+        rest = "the rest is left to the run's own way back" if self.again else "the host is as it was before this run"
+        return [problem("%s; %s" % (text, rest)), *failed]
 
     def _undo_one(self, row: Row, earlier: Any) -> None:
         target, key = self.target, row["lever"]
@@ -143,6 +167,8 @@ class _Run:
 
     def _drop_records(self) -> None:
         """Close what is no way home any more: this step, and the origin when nothing is left to take back."""
+        if self.again:
+            return
         if self.step is not self.origin:
             self.target.store.close(self.step, "undone")
         elif not any(entry["wrote"] for entry in self.origin["levers"].values()):

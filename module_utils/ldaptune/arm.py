@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Tuple
 
 from .plan import rank, target_of
+from .problems import LdaptuneError, problem
 from .snapshot import Snapshot, remember
 from .target import Observation, Target
 
@@ -17,10 +18,15 @@ Readback = Dict[str, Any]
 
 
 class Arms:
-    """The levers of one comparison: `flips` change at every leg, `holds` are the same in both arms."""
+    """The levers of one comparison: `flips` change at every leg, `holds` are the same in both arms.
 
-    def __init__(self, target: Target, resolved: Mapping[str, Any]) -> None:
+    `reference` names the snapshot that says what this run found; what was written last stands in the origin.
+    Raises LdaptuneError where the reference is no way home any more.
+    """
+
+    def __init__(self, target: Target, resolved: Mapping[str, Any], reference: str) -> None:
         self.target = target
+        self.found, self.origin = _records(target, reference)
         self.flips: List[str] = []
         self.holds: List[str] = []
         self.wishes = {key: wish for key, wish in resolved["levers"].items() if key not in resolved.get("excluded", ())}
@@ -31,18 +37,17 @@ class Arms:
                 compare = target.behaviour(key).spec.compare
                 (self.flips if compare == "flip" else self.holds).append(key)
 
-    def remember(self, profile: Mapping[str, Any]) -> Snapshot:
-        """Put the as-found value of every flip on the disk before the first one; return the way home."""
-        store = self.target.store
-        origin = store.origin() or store.create(profile)
-        added = [remember(origin, key, self.seen[key], self.target.before(key, self.seen[key])) for key in self.flips]
-        if any(added):
-            store.save(origin)
-        return origin
+    def remember(self) -> None:
+        """Put the as-found value of flips that are new since the run began on the disk."""
+        new = [key for key in self.flips if key not in self.found["levers"]]
+        for key in new:
+            remember(self.origin, self.found, key, self.seen[key], self.target.before(key, self.seen[key]))
+        if new:
+            self.target.store.save_both(self.origin, self.found)
 
-    def wanted(self, origin: Snapshot, key: str, arm: str) -> Any:
+    def wanted(self, key: str, arm: str) -> Any:
         """Return the value of a lever in an arm; at_least and at_most look at what was found, in either arm."""
-        entry = origin["levers"].get(key)
+        entry = self.found["levers"].get(key)
         found = entry or self.seen[key]
         spec = self.target.behaviour(key).spec
         if arm == "as_found" and key in self.flips and entry:
@@ -50,26 +55,27 @@ class Arms:
         value, satisfied = target_of(self.wishes[key], spec, found)
         return entry["before"] if satisfied and entry else value
 
-    def set(self, origin: Snapshot, arm: str) -> List[str]:
+    def set(self, arm: str) -> List[str]:
         """Write every flip of an arm, equal or not; return the levers that someone else changed and that stay so."""
         drifted = []
         stages: List[Tuple[int, str, Any]] = []
         for key in self.flips:
-            seen, entry = self.seen[key], origin["levers"][key]
-            if not (self.target.is_ours(key, seen, entry) or self.target.matches(key, seen, entry["before"])):
+            seen, before = self.seen[key], self.found["levers"][key]["before"]
+            ours = self.target.is_ours(key, seen, self.origin["levers"][key])
+            if not (ours or self.target.matches(key, seen, before)):
                 drifted.append(key)
                 continue
-            value = self.wanted(origin, key, arm)
+            value = self.wanted(key, arm)
             spec = self.target.behaviour(key).spec
             stages.append((rank(spec, self.target.present(key, seen), value), key, value))
         for _, key, value in sorted(stages, key=lambda stage: stage[0]):
-            entry = origin["levers"][key]
+            entry = self.found["levers"][key]
             home = arm == "as_found" or self.target.behaviour(key).spec.type.equal(value, entry["before"])
             now = self.target.before(key, self.seen[key])
-            self.target.write(origin, key, value, now, entry["record"] if home else None)
+            self.target.write(self.origin, key, value, now, entry["record"] if home else None)
         return drifted
 
-    def read_back(self, origin: Snapshot, arm: str, drifted: List[str] | None = None) -> Readback:
+    def read_back(self, arm: str, drifted: List[str] | None = None) -> Readback:
         """Return {"ok", "levers": {key: {"wanted", "configured", "effective", "state"}}}; writes nothing.
 
         `drifted` is what `set` just returned; without it, at the end of a leg, a wrong value is someone else's.
@@ -80,8 +86,8 @@ class Arms:
             if not seen.get("supported"):
                 levers[key] = _read(None, seen, "unsupported", str(seen.get("reason", "")))
                 continue
-            wanted = self.wanted(origin, key, arm)
-            state, reason = self._state(origin, key, seen, wanted)
+            wanted = self.wanted(key, arm)
+            state, reason = self._state(key, seen, wanted)
             if state == "wrong" or key in (drifted or ()):
                 ours = drifted is not None and key in self.flips and key not in drifted
                 state = "failed" if ours else "drifted"
@@ -90,10 +96,10 @@ class Arms:
         good = GOOD + ("unsupported",)
         return {"ok": all(lever["state"] in good for lever in levers.values()), "levers": levers}
 
-    def _state(self, origin: Snapshot, key: str, seen: Observation, wanted: Any) -> Tuple[str, str]:
+    def _state(self, key: str, seen: Observation, wanted: Any) -> Tuple[str, str]:
         target = self.target
         flip = key in self.flips
-        entry = origin["levers"].get(key)
+        entry = self.found["levers"].get(key)
         home = flip and entry and target.behaviour(key).spec.type.equal(wanted, entry["before"])
         # As found is judged by what was found: a value that was absent must be absent again.
         exact = home or wanted is None
@@ -103,6 +109,22 @@ class Arms:
         if not target.lasts(key):
             return "live_only", ""
         return ("applied" if flip else "unchanged"), ""
+
+
+def _records(target: Target, reference: str) -> Tuple[Snapshot, Snapshot]:
+    """Return (what the run found, the origin); one and the same in a first run."""
+    still = {snapshot["id"]: snapshot for snapshot in target.store.open_snapshots()}
+    if reference not in still:
+        raise LdaptuneError(
+            problem(
+                "this host was brought home while the measurement ran",
+                where=target.store.path(reference),
+                found=", ".join(still) or "no open snapshot",
+                wanted=reference,
+                do="See watchdog.log. Start a new run.",
+            )
+        )
+    return still[reference], still[min(still)]
 
 
 def _read(wanted: Any, seen: Observation, state: str, reason: str) -> Dict[str, Any]:

@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Tuple
+import contextlib
+import copy
+from typing import Dict, List, NamedTuple, Sequence, Tuple
 
+from .levers.table import LEVERS
 from .plan import Row, rank
 from .problems import LdaptuneError, Problem, problem
 from .snapshot import Snapshot
@@ -32,8 +35,8 @@ class Homeward(NamedTuple):
 def choose(target: Target, name: str) -> Tuple[List[Snapshot], Dict[str, Entry]]:
     """Return the open snapshots that end with this way home, and {lever: entry} to go back to.
 
-    Without a name: the oldest. A named later one stands for the state before that run: of each lever
-    the oldest value recorded from it on.
+    Without a name: the oldest, before all runs. A named later one stands for the state before that run: of each
+    lever the oldest value recorded from it on.
     """
     found = target.store.open_snapshots()
     if name:
@@ -129,8 +132,21 @@ def go_home(target: Target, home: Homeward, closed_as: str = "reverted") -> None
             row.update(state="failed", reason=found[0]["what"])
             home.problems.extend(found)
     if home.complete():
-        for snapshot in _fresh(target, home.closes):
+        if origin is not None and home.closes and origin["id"] != home.closes[0]["id"]:
+            _give_back(target, origin, home)
+        # The last to be closed is what this way home went by: cut short, it can be gone again.
+        for snapshot in reversed(_fresh(target, home.closes)):
             target.store.close(snapshot, closed_as)
+
+
+def _give_back(target: Target, origin: Snapshot, home: Homeward) -> None:
+    """Let the origin say what was written last before the step: what came after is as if it had never been."""
+    for row in home.rows:
+        if row["state"] == "applied" or row["action"] == "none":
+            origin["levers"][row["lever"]]["wrote"] = copy.deepcopy(home.entries[row["lever"]]["wrote"])
+    origin["applied"] = home.closes[0].get("applied")
+    with contextlib.suppress(LdaptuneError):
+        target.store.save(origin)
 
 
 def _restore(target: Target, origin: Snapshot, row: Row, entry: Entry) -> None:
@@ -152,6 +168,9 @@ def _restore(target: Target, origin: Snapshot, row: Row, entry: Entry) -> None:
     if not home:
         # Something had to stay, a map too full to be made small again: that is told, and is the end of it.
         row["after"] = target.before(key, seen)
+        origin["levers"][key]["wrote"]["value"] = row["after"]
+        with contextlib.suppress(LdaptuneError):
+            target.store.save(origin)
 
 
 def _unforeseen(key: str, error: Exception) -> Problem:
@@ -161,6 +180,26 @@ def _unforeseen(key: str, error: Exception) -> Problem:
 def _fresh(target: Target, snapshots: List[Snapshot]) -> List[Snapshot]:
     # The origin was saved meanwhile: close what is on the disk, not what was read at the start.
     return [target.store.load(snapshot["id"]) for snapshot in snapshots]
+
+
+def home_lines(rows: Sequence[Row]) -> List[str]:
+    """Return a way home as lines for people; what was home already is said only where there is nothing else to say."""
+    told = [row for row in rows if row["state"] != "unchanged" or row["reason"]]
+    return [_home_line(row) for row in told or rows]
+
+
+def _home_line(row: Row) -> str:
+    show = LEVERS[row["lever"]].type.show
+    before, after = ("not set" if row[side] is None else show(row[side]) for side in ("before", "after"))
+    way = "%s -> %s" % (before, after)
+    text = {
+        "applied": "%s, set back" % way,
+        "pending": "%s, would be set back" % way,
+        "failed": "%s, NOT set back" % way,
+        "drifted": "drifted, %s is left alone" % before,
+        "unchanged": "%s is left as it is" % before if row["reason"] else "%s, as it was" % before,
+    }[row["state"]]
+    return "%s: %s%s" % (row["lever"], text, " (%s)" % row["reason"] if row["reason"] else "")
 
 
 def adopt(target: Target) -> List[str]:

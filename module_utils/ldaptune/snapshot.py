@@ -8,12 +8,14 @@ profile {"name", "digest"}, and levers: {key: {"record", "before", "configured",
 `wrote` is None or {"value", "replaces", "done", "at"}: it is on the disk before the write is tried, so that a crash in
 between leaves both possible values known.
 
-The oldest open snapshot is the origin; it gets the before-value of every lever that is ever written, and it alone has
-`wrote`. Later runs add steps, which only keep what that run found.
+The oldest open snapshot is the origin; it gets the before-value of every lever that is ever written, and in it `wrote`
+is kept up to date. Later runs add steps, which keep what that run found, with `wrote` as it was at that moment; the
+way back to a step puts it into the origin again. `owner` is the run that made a snapshot ("" where it gave no name).
 """
 
 from __future__ import annotations
 
+import copy
 import datetime
 import os
 import re
@@ -145,7 +147,17 @@ class Store:
         found = self.open_snapshots()
         return found[0] if found else None
 
-    def create(self, profile: Mapping[str, Any]) -> Snapshot:
+    def is_closed(self, name: str) -> bool:
+        """Return whether a snapshot there is has been closed."""
+        data = durable.read_json(self.path(name)) if name in self.names() else None
+        return data is not None and data["state"] != "open"
+
+    def owned(self, owner: str) -> List[Snapshot]:
+        """Return all snapshots a run made, open or closed, oldest first; none for a run without a name."""
+        loaded = [durable.read_json(self.path(name)) for name in self.names()] if owner else []
+        return [data for data in loaded if data is not None and data.get("owner") == owner]
+
+    def create(self, profile: Mapping[str, Any], owner: str = "") -> Snapshot:
         """Return a new open snapshot, not saved yet. The running number orders them even if the clock is set back."""
         names = self.names()
         number = int(names[-1].split("-")[0]) + 1 if names else 1
@@ -161,6 +173,7 @@ class Store:
             "config": self.identity.config,
             "suffixes": self.identity.suffixes,
             "profile": {"name": profile.get("name", ""), "digest": profile.get("digest", "")},
+            "owner": owner,
             "levers": {},
         }
 
@@ -168,6 +181,12 @@ class Store:
         """Write a snapshot through to the disk."""
         durable.make_private(self.snapshots)
         durable.write_json(self.path(snapshot["id"]), snapshot)
+
+    def save_both(self, origin: Snapshot, step: Snapshot) -> None:
+        """Write the origin and a step, which may be the origin itself."""
+        self.save(origin)
+        if step is not origin:
+            self.save(step)
 
     def close(self, snapshot: Snapshot, state: str) -> None:
         """Close a snapshot as reverted, adopted or undone: it is no way home any more, but stays as a record."""
@@ -186,16 +205,25 @@ class Store:
             os.unlink(self.active_path)
 
 
-def remember(snapshot: Snapshot, key: str, observation: Mapping[str, Any], before: Any) -> bool:
-    """Add what is there now to a snapshot unless it has this lever already; return whether it was added."""
-    if key in snapshot["levers"]:
-        return False
-    snapshot["levers"][key] = {
+def remember(origin: Snapshot, step: Snapshot, key: str, observation: Mapping[str, Any], before: Any) -> None:
+    """Add what is there now to both; the step may be the origin itself.
+
+    What a step has stays as it is, and so does what the origin has of a lever that was written since. A lever that
+    was given back is found afresh.
+    """
+    known = origin["levers"].get(key)
+    if known is None or not known["wrote"]:
+        origin["levers"][key] = _entry(observation, before, None)
+    if key not in step["levers"]:
+        step["levers"][key] = _entry(observation, before, known and known["wrote"])
+
+
+def _entry(observation: Mapping[str, Any], before: Any, wrote: Any) -> Dict[str, Any]:
+    return {
         "record": observation["record"],
         "before": before,
         "configured": observation.get("configured"),
         "effective": observation.get("effective"),
         "recorded": now_text(),
-        "wrote": None,
+        "wrote": copy.deepcopy(wrote),
     }
-    return True

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Sequence
 
-from . import watchdog
+from . import measurement, watchdog
 from .apply import carry_out, settle_states, states_of
 from .arm import Arms
 from .host.process import figures
 from .levers.table import LEVERS
 from .plan import Plan, Row, before_of, diff_of
 from .problems import LdaptuneError, Problem, problem, render
-from .revert import adopt, go_home, plan_home
+from .revert import adopt, go_home, home_lines, plan_home
 from .snapshot import Snapshot, now_text
 from .target import Target
 
@@ -52,6 +52,7 @@ def result_of(rows: Sequence[Row], snapshot: Dict[str, Any] | None, changed: boo
         "states": states_of(list(rows)),
         "live_only": [row["lever"] for row in rows if row["state"] == "live_only"],
         "snapshot": snapshot,
+        "step": None,
         "diff": diff_of(rows, _TYPES),
         "lines": [line_of(row) for row in rows],
         "problems": [],
@@ -64,6 +65,11 @@ def shown_snapshot(target: Target, origin: Snapshot | None) -> Dict[str, Any] | 
     if origin is None or origin["state"] != "open":
         return None
     return {"id": origin["id"], "path": target.store.path(origin["id"]), "content": origin}
+
+
+def shown_step(target: Target, step: Snapshot | None) -> Dict[str, Any] | None:
+    """Return what a run found when it began as {"id", "path"}."""
+    return {"id": step["id"], "path": target.store.path(step["id"])} if step else None
 
 
 def _notes(target: Target) -> List[str]:
@@ -79,33 +85,46 @@ def applied(
     exclude: Sequence[str] = (),
     watch_seconds: int = 0,
     check: bool = False,
+    owner: str = "",
 ) -> Result:
-    """Apply a profile. Raises Refused, with the plan in it, before anything was changed, or after it was undone."""
+    """Apply a profile. Raises Refused, with the plan in it, before anything was changed, or after it was undone.
+
+    `owner` names the run; what it found when it first wrote is its step, the way back of this run alone.
+    """
+
+    def planned() -> Plan:
+        plan = target.plan(resolved, consent, exclude)
+        other = measurement.taken(target.store, owner) or measurement.ended(target.store, owner)
+        return Plan(plan.rows, [other] + plan.problems) if other else plan
+
+    def watch(step: str) -> None:
+        name = str(resolved.get("name", ""))
+        watchdog.arm(target.store, target.ctx.server, name, watch_seconds, owner=owner, reference=step)
+
     if check:
-        return _planned(target, target.plan(resolved, consent, exclude), check=True)
+        return _planned(target, planned(), check=True)
     notes = _notes(target)
-    plan = target.plan(resolved, consent, exclude)
+    plan = planned()
     if plan.problems or not (plan.changes() or watch_seconds or target.store.exists()):
         return _planned(target, plan)
     with target.store.lock():
-        plan = target.plan(resolved, consent, exclude)
+        plan = planned()
         if plan.problems:
             return _planned(target, plan)
         changed = bool(plan.changes())
         for row in plan.changes():
             drifted(target, row)
-        if watch_seconds:
-            watchdog.arm(target.store, target.ctx.server, str(resolved.get("name", "")), watch_seconds)
         try:
-            origin = carry_out(target, plan, resolved)
+            done = carry_out(target, plan, resolved, owner, watch if watch_seconds else None)
         except LdaptuneError as error:
-            if target.store.origin() is None:
+            active = target.store.active()
+            if active is not None and target.store.is_closed(active["reference"]):
                 watchdog.disarm(target.store)
             raise Refused(error.problems, result_of(plan.rows, None, changed=True)) from error
         if not watch_seconds:
             watchdog.disarm(target.store)
-    result = result_of(plan.rows, shown_snapshot(target, origin), changed)
-    result["notes"] = notes
+    result = result_of(plan.rows, shown_snapshot(target, done.origin), changed)
+    result.update(notes=notes, step=shown_step(target, done.step))
     return result
 
 
@@ -192,26 +211,36 @@ def _audit_line(target: Target, row: Row, resolved: Mapping[str, Any]) -> str:
     return text + (" (%s)" % row["reason"] if row["reason"] else "")
 
 
-def reverted(target: Target, snapshot: str = "", check: bool = False) -> Result:
-    """Bring the host home. Raises Refused when a lever could not be brought home; drifted ones are only named."""
+def reverted(target: Target, snapshot: str = "", check: bool = False, owner: str = "") -> Result:
+    """Bring the host home. Raises Refused when a lever could not be brought home; drifted ones are only named.
+
+    To `snapshot`; without it to what the run `owner` found; without both to before all runs.
+    """
     if not target.store.exists():
-        nothing = result_of([], None, False)
-        return dict(nothing, complete=True, lines=["nothing to undo: this host was never changed from here"])
+        return _nothing("nothing to undo: this host was never changed from here")
     notes = _notes(target)
+    if owner and not snapshot:
+        step = measurement.own_step(target.store, owner)
+        if step is None:
+            return _nothing_of(target, owner)
+        snapshot = step["id"]
+    ends = measurement.ends(target.store, owner, check)
+    notes += [ends] if ends else []
     if check:
         home = plan_home(target, snapshot)
         result = result_of(home.rows, shown_snapshot(target, target.store.origin()), bool(home.changes()))
-        result.update(problems=home.problems, notes=notes, complete=not home.problems)
+        result.update(problems=home.problems, notes=notes, complete=not home.problems, lines=home_lines(home.rows))
         return result
     with target.store.lock():
         home = plan_home(target, snapshot)
         changed = bool(home.changes())
+        measurement.end(target.store, home.closes[0]["id"] if home.closes else "")
         go_home(target, home)
         failed = any(row["state"] in ("failed", "pending") for row in home.rows)
         if not failed:
             watchdog.disarm(target.store)
     result = result_of(home.rows, shown_snapshot(target, target.store.origin()), changed)
-    result.update(problems=home.problems, notes=notes, complete=home.complete())
+    result.update(problems=home.problems, notes=notes, complete=home.complete(), lines=home_lines(home.rows))
     if not home.rows:
         result["lines"] = ["nothing to undo: no open snapshot has a change"]
     if failed:
@@ -219,12 +248,33 @@ def reverted(target: Target, snapshot: str = "", check: bool = False) -> Result:
     return result
 
 
-def adopted(target: Target, check: bool = False) -> Result:
-    """Accept the present as the new origin."""
+def _nothing(line: str) -> Result:
+    return dict(result_of([], None, False), complete=True, lines=[line])
+
+
+def _nothing_of(target: Target, owner: str) -> Result:
+    """A run without an open step has nothing to take back; a measurement of another run is none of its business."""
+    closed = target.store.owned(owner)
+    if not closed:
+        return _nothing("nothing to undo: this run changed nothing here")
+    last = closed[-1]
+    return _nothing("nothing to undo: what this run changed was %s at %s" % (last["state"], last["closed"]))
+
+
+def adopted(target: Target, check: bool = False, owner: str = "") -> Result:
+    """Accept the present as the new origin. Raises LdaptuneError while another run measures here."""
+
+    def refuse_others() -> None:
+        other = measurement.taken(target.store, owner)
+        if other:
+            raise LdaptuneError(other)
+
+    refuse_others()
     notes = _notes(target)
     names = [item["id"] for item in target.store.open_snapshots()]
     if names and not check:
         with target.store.lock():
+            refuse_others()
             names = adopt(target)
             watchdog.disarm(target.store)
     result = result_of([], None, bool(names))
@@ -233,13 +283,21 @@ def adopted(target: Target, check: bool = False) -> Result:
     return result
 
 
-def arm_started(target: Target, resolved: Mapping[str, Any], arm: str, watch_seconds: int) -> Result:
-    """Put the host into an arm, read it back; the counters come last, so that nothing of ours follows them."""
+def arm_started(
+    target: Target, resolved: Mapping[str, Any], arm: str, watch_seconds: int, owner: str = ""
+) -> Result:
+    """Put the host into an arm, read it back; the counters come last, so that nothing of ours follows them.
+
+    Raises LdaptuneError unless the run `owner` has this host in hand: it began with `applied`, and nobody ended it.
+    """
+    measurement.measuring(target.store, owner)
     with target.store.lock():
-        arms = Arms(target, resolved)
-        origin = arms.remember(resolved)
+        reference = measurement.measuring(target.store, owner)["reference"]
+        arms = Arms(target, resolved, reference)
+        arms.remember()
         if watch_seconds:
-            watchdog.arm(target.store, target.ctx.server, str(resolved.get("name", "")), watch_seconds)
+            name = str(resolved.get("name", ""))
+            watchdog.arm(target.store, target.ctx.server, name, watch_seconds, owner=owner, reference=reference)
         elif not watchdog.alive(target.store):
             raise LdaptuneError(
                 problem(
@@ -249,25 +307,16 @@ def arm_started(target: Target, resolved: Mapping[str, Any], arm: str, watch_sec
                     wanted="seconds until this host returns to as found by itself",
                 )
             )
-        drifted = arms.set(origin, arm)
-        readback = arms.read_back(origin, arm, drifted)
+        drifted = arms.set(arm)
+        readback = arms.read_back(arm, drifted)
     return _leg(target, arm, readback, start=True)
 
 
-def arm_finished(target: Target, resolved: Mapping[str, Any], arm: str) -> Result:
+def arm_finished(target: Target, resolved: Mapping[str, Any], arm: str, owner: str = "") -> Result:
     """Read the host at the end of a leg: the counters first; nothing is written."""
     counted = _leg(target, arm, {}, start=False)
-    origin = target.store.origin()
-    if origin is None:
-        raise LdaptuneError(
-            problem(
-                "this host has no open snapshot: it was brought home while the leg ran",
-                where=target.store.snapshots,
-                wanted="a leg between start and finish",
-                do="See watchdog.log beside it.",
-            )
-        )
-    counted["readback"] = Arms(target, resolved).read_back(origin, arm)
+    reference = measurement.measuring(target.store, owner)["reference"]
+    counted["readback"] = Arms(target, resolved, reference).read_back(arm)
     return counted
 
 

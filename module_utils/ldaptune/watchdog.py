@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Bring the host home when the controller is gone: a process of its own on the host, renewed by a file.
 
-active.json: {"schema", "token", "pid", "profile", "deadline" (ISO), "deadline_monotonic" (s), "seconds", "server"}.
+active.json: {"schema", "token", "pid", "profile", "owner", "reference", "since", "ended", "deadline" (ISO),
+"deadline_monotonic" (s), "seconds", "server"}. `owner` is the run that measures, `reference` the snapshot to go back
+to, `ended` says when a person asked for the way home: then no arm is set any more.
 The process holds watchdog.lock as long as it lives, so "alive" is a question to the kernel, and two never coexist.
 It ends when active.json is gone or bears another token.
 """
@@ -20,7 +22,7 @@ from typing import Any, Callable, Mapping, Tuple
 
 from . import durable, payload, watchdog_process
 from .problems import LdaptuneError, Problem, problem
-from .snapshot import Store
+from .snapshot import Store, now_text
 
 SCHEMA = 1
 START_SECONDS = 20.0
@@ -66,7 +68,9 @@ def interrupted(store: Store) -> Problem | None:
     )
 
 
-def arm(store: Store, server: Mapping[str, Any], profile: str, seconds: int) -> None:
+def arm(
+    store: Store, server: Mapping[str, Any], profile: str, seconds: int, *, owner: str = "", reference: str = ""
+) -> None:
     """Start a watchdog, or renew the one that runs; the caller holds the store's lock.
 
     Raises LdaptuneError when it does not come up: then nothing may be flipped.
@@ -74,13 +78,17 @@ def arm(store: Store, server: Mapping[str, Any], profile: str, seconds: int) -> 
     running = alive(store)
     active = store.active() if running else None
     token = active["token"] if active else secrets.token_hex(8)
-    end = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)
+    deadline = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=seconds)
     mark = {
         "schema": SCHEMA,
         "token": token,
         "pid": active["pid"] if active else 0,
         "profile": profile,
-        "deadline": end.isoformat(timespec="seconds"),
+        "owner": owner,
+        "reference": reference,
+        "since": active["since"] if active else now_text(),
+        "ended": "",
+        "deadline": deadline.isoformat(timespec="seconds"),
         "deadline_monotonic": time.monotonic() + seconds,
         "seconds": seconds,
         "server": dict(server),

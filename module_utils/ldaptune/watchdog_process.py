@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Mapping
 from . import durable
 from .opening import open_target
 from .problems import LdaptuneError, problem
-from .revert import go_home, plan_home
+from .revert import go_home, home_lines, plan_home
 from .snapshot import Identity, Store, now_text
 from .target import Target
 
@@ -98,16 +98,14 @@ class Watchdog:
                 raise LdaptuneError(
                     problem("another slapd answers now", found=target.store.root, wanted=self.store.root)
                 )
-            home = plan_home(target)
+            if self.store.is_closed(active["reference"]):
+                self.store.set_active(None)
+                self.log("home already")
+                return True
+            home = plan_home(target, active["reference"])
             go_home(target, home)
-        for row in home.rows:
-            text = "%s: %s, %s -> %s" % (
-                row["lever"],
-                row["state"],
-                target.show(row["lever"], row["before"]),
-                target.show(row["lever"], row["after"]),
-            )
-            self.log(text + (" (%s)" % row["reason"] if row["reason"] else ""))
+        for line in home_lines(home.rows):
+            self.log(line)
         if any(row["state"] in ("failed", "pending") for row in home.rows):
             return False
         self.store.set_active(None)

@@ -54,6 +54,7 @@ def test_every_option_reaches_the_core_typed(opened):
         "consent": "security,restart",
         "exclude": ["slapd.threads"],
         "watch_seconds": "90",
+        "owner": "run-1",
         "server": {"suffix": "dc=x", "starttls": "no", "timeout": "5"},
     }
     result, calls = opened(arguments, check=True)
@@ -67,6 +68,7 @@ def test_every_option_reaches_the_core_typed(opened):
         "exclude": ["slapd.threads"],
         "watch_seconds": 90,
         "check": True,
+        "owner": "run-1",
     }
 
 
@@ -74,12 +76,12 @@ def test_every_option_reaches_the_core_typed(opened):
     ("state", "expected"),
     [
         ("audited", ("audited", ({"levers": {}}, []), {})),
-        ("reverted", ("reverted", ("000001-x", False), {})),
-        ("adopted", ("adopted", (False,), {})),
+        ("reverted", ("reverted", ("000001-x", False, "run-1"), {})),
+        ("adopted", ("adopted", (False, "run-1"), {})),
     ],
 )
 def test_each_state_has_its_own_work(opened, state, expected):
-    _, calls = opened({"state": state, "snapshot": "000001-x"})
+    _, calls = opened({"state": state, "snapshot": "000001-x", "owner": "run-1"})
     assert calls[1] == expected
 
 

@@ -8,6 +8,7 @@ import copy
 import os
 
 import pytest
+from ldaptune import tuning, watchdog
 from ldaptune.levers.table import LEVERS, in_force, risk_by_value
 from ldaptune.problems import LdaptuneError, problem
 from ldaptune.snapshot import Identity, Store
@@ -161,6 +162,16 @@ def crash():
 @pytest.fixture
 def refuse():
     return refusal
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """A watchdog without a process: alive from arming to disarming, unless its store is put into the list returned."""
+    dead = []
+    monkeypatch.setattr(watchdog, "_start", lambda store, token: 4711)
+    monkeypatch.setattr(watchdog, "alive", lambda store: store.active() is not None and store not in dead)
+    monkeypatch.setattr(tuning, "figures", lambda slapd: {"pid": 1})
+    return dead
 
 
 @pytest.fixture

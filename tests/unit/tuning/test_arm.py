@@ -19,12 +19,13 @@ def resolved(profile):
 
 
 @pytest.fixture
-def measured(target, server, resolved, consent, monkeypatch):
+def measured(target, server, resolved, consent, monkeypatch, watched):
     """A target with the profile applied, whose watchdog is only noted."""
+    arm = watchdog.arm
     monkeypatch.setattr(tuning, "figures", lambda slapd: server.events.append("figures") or {"pid": 1})
-    monkeypatch.setattr(watchdog, "arm", lambda *how: server.events.append("watchdog %d" % how[3]))
-    monkeypatch.setattr(watchdog, "alive", lambda store: True)
-    monkeypatch.setattr(watchdog, "disarm", lambda store: None)
+    monkeypatch.setattr(
+        watchdog, "arm", lambda *how, **more: server.events.append("watchdog %d" % how[3]) or arm(*how, **more)
+    )
     applied(target, resolved, consent=consent, watch_seconds=60)
     server.events.clear()
     return target
@@ -78,8 +79,8 @@ def test_the_watchdog_is_renewed_before_the_first_flip(measured, server, resolve
     assert server.events[0] == "watchdog 77" and server.events[1].startswith(("write", "restore"))
 
 
-def test_nothing_is_flipped_without_a_watchdog(measured, server, resolved, monkeypatch):
-    monkeypatch.setattr(watchdog, "alive", lambda store: False)
+def test_nothing_is_flipped_without_a_watchdog(measured, server, resolved, watched):
+    watched.append(measured.store)
     with pytest.raises(LdaptuneError, match="no watchdog"):
         arm_started(measured, resolved, "as_found", 0)
     assert written(server) == []
@@ -135,17 +136,20 @@ def test_live_only_and_unsupported_leave_a_leg_valid(measured, server, resolved)
     assert start["levers"]["slapd.thread_queues"]["reason"] == "not here"
 
 
-def test_at_least_looks_at_what_was_found_in_either_arm(measured, server, profile):
+def test_at_least_looks_at_what_was_found_in_either_arm(measured, server, profile, consent):
     wanted = profile({"slapd.threads": ("at_least", 8), "slapd.log_level": 32768})
     reverted(measured)
     server.values["slapd.threads"] = 20
+    applied(measured, wanted, consent=consent, watch_seconds=60)
     for arm in ("as_found", "profile", "as_found"):
         assert arm_started(measured, wanted, arm, 60)["readback"]["levers"]["slapd.threads"]["wanted"] == 20
         assert server.values["slapd.threads"] == 20
 
 
-def test_at_least_does_not_take_the_profile_s_value_for_what_was_found(measured, server, profile):
+def test_at_least_does_not_take_the_profile_s_value_for_what_was_found(measured, server, profile, consent):
     wanted = profile({"slapd.threads": ("at_least", 32)})
+    reverted(measured)
+    applied(measured, wanted, consent=consent, watch_seconds=60)
     for arm, value in (("profile", 32), ("profile", 32), ("as_found", None), ("profile", 32)):
         assert arm_started(measured, wanted, arm, 60)["readback"]["levers"]["slapd.threads"]["wanted"] == value
         assert server.values.get("slapd.threads") == value

@@ -87,7 +87,9 @@ def test_a_map_that_had_to_stay_is_said_and_is_the_end(target, server, store, pr
     applied(target, profile({"database.max_size": 1 << 31}), consent=consent)
     server.remarks["database.max_size"] = "85 % of the old size is in use: it stays"
     home = reverted(target)
-    assert home["complete"] and "it stays" in home["lines"][0]
+    assert home["complete"] and home["lines"] == [
+        "database.max_size: 2 GiB is left as it is (85 % of the old size is in use: it stays)"
+    ]
     assert home["plan"][0]["state"] == "unchanged" and home["plan"][0]["after"] == 1 << 31
     assert store.origin() is None
 
@@ -146,6 +148,28 @@ def test_adopting_makes_the_present_the_origin(tuned, server, store, profile, co
     assert server.values["slapd.threads"] == 32
     applied(tuned, profile({"slapd.threads": 64}), consent=consent)
     assert store.origin()["levers"]["slapd.threads"]["before"] == 32
+
+
+def test_the_lines_say_what_became_of_each_lever(tuned, server, refuse):
+    ahead = reverted(tuned, check=True)["lines"]
+    assert "slapd.log_level: none -> stats, would be set back" in ahead
+    server.values["slapd.threads"] = 7
+    server.values.pop("slapd.idle_timeout")
+    server.breaks["database.max_readers"] = refuse("not today")
+    with pytest.raises(Refused) as caught:
+        reverted(tuned)
+    assert caught.value.result["lines"] == [
+        "slapd.log_level: none -> stats, set back",
+        "slapd.threads: drifted, 7 is left alone (its entry was last changed by cn=other at 20261130210000Z)",
+        "database.max_readers: 200 -> not set, NOT set back (not today)",
+    ]
+
+
+def test_where_all_is_home_already_the_lines_say_so(tuned, server):
+    server.values = {"slapd.log_level": 256, "database.max_size": 1 << 30}
+    home = reverted(tuned)
+    assert not home["changed"] and "slapd.log_level: stats, as it was" in home["lines"]
+    assert "slapd.threads: not set, as it was" in home["lines"] and len(home["lines"]) == 4
 
 
 def test_check_mode_of_a_revert_shows_the_way(tuned, server, store, tree, tmp_path):

@@ -19,7 +19,8 @@ from ldaptune.tuning import applied, audited, reverted
 
 def kept(store, name="p"):
     snapshot = store.create({"name": name, "digest": "d"})
-    remember(snapshot, "slapd.threads", {"record": {"values": None}, "configured": None, "effective": 16}, None)
+    seen = {"record": {"values": None}, "configured": None, "effective": 16}
+    remember(snapshot, snapshot, "slapd.threads", seen, None)
     store.save(snapshot)
     return snapshot
 

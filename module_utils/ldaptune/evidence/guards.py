@@ -37,6 +37,9 @@ def p99_guard(pairs: List[Pair], expect: Expect) -> Guard:
     missing = [leg["index"] + 1 for pair in pairs for leg in pair if not leg["p99_ns"]]
     if missing:
         text = "too few answers at the fixed rate for a p99 in %s" % named(missing, 2 * len(pairs))
+        late = [leg["index"] + 1 for pair in pairs for leg in pair if leg.get("own_latency")]
+        if late:
+            text = "the generator itself was late at the fixed rate in %s" % named(late, 2 * len(pairs))
         hidden = any(not pair[1]["p99_ns"] and pair[0]["p99_ns"] for pair in pairs)
         return _p99("unproven" if hidden else "not_claimed", text)
     changes = [math.log(pair[1]["p99_ns"] / pair[0]["p99_ns"]) for pair in pairs]

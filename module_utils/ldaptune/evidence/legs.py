@@ -37,7 +37,7 @@ def judge_leg(leg: Leg, schedule: Schedule, max_error_percent: float, before: Le
 
     Figures: goodput (operations/s), p99_ns and service_p99_ns (fixed-rate phase), cpu_per_kop (server CPU seconds for
     1,000 operations), foreign_operations, foreign_percent, error_percent, operations, errors. A figure that was
-    not measured is None.
+    not measured is None; so is all of a fixed-rate phase in which the generator was late itself: `own_latency` says why.
     """
     figures = _figures(leg)
     counted = _counted(leg)
@@ -98,11 +98,14 @@ def _figures(leg: Leg) -> Dict[str, Any]:
     operations = sum(int(item.get("operations") or 0) for item in (goal, fixed))
     errors = sum(int(item.get("errors") or 0) for item in (goal, fixed))
     planned = _finite(fixed.get("planned"))
-    achieved = int(fixed.get("operations") or 0) / planned if planned else None
+    late = str(fixed.get("limited_why")) if fixed.get("limited_by") == "generator_limited" else ""
+    achieved = int(fixed.get("operations") or 0) / planned if planned and not late else None
+    latencies = {} if late else fixed
     return {
         "goodput": _finite(goal.get("goodput")),
-        "p99_ns": _finite((fixed.get("latency_ns") or {}).get("p99")),
-        "service_p99_ns": _finite((fixed.get("service_ns") or {}).get("p99")),
+        "p99_ns": _finite((latencies.get("latency_ns") or {}).get("p99")),
+        "service_p99_ns": _finite((latencies.get("service_ns") or {}).get("p99")),
+        "own_latency": late,
         "achieved": achieved,
         "operations": operations,
         "errors": errors,

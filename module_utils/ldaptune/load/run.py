@@ -59,7 +59,8 @@ def _phases(ready: Ready, workers: Workers, progress: Progress) -> Dict[str, Any
             after = limits.host_cpu()
             result = phase.merge(spec, states)
             done[spec["name"]] = result
-            verdicts[spec["name"]] = limits.judge(result, before, after, ready.local)
+            verdicts[spec["name"]] = judged = limits.judge(result, before, after, ready.local)
+            result["limited_by"], result["limited_why"] = judged
             for state in states:
                 for what, text, times in state["remarks"]:
                     remarks[(what, text)] = remarks.get((what, text), 0) + times

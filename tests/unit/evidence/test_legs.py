@@ -171,3 +171,14 @@ def test_foreign_difference_between_the_arms(sample):
             server_share(leg, 0.03)
     assert foreign_difference(sample.judged(plan, made)) == pytest.approx(3, abs=0.1)
     assert foreign_difference([]) is None
+
+
+def test_a_latency_that_is_the_generators_own_is_no_figure_of_the_server(sample):
+    plan = sample.schedule()
+    leg = sample.leg(plan, 0)
+    leg["probe"]["phases"]["fixed"].update(limited_by="generator_limited", limited_why="process 1 of 1 sent late")
+    judged = judge_leg(leg, plan, 0.1)
+    assert judged["valid"]
+    assert (judged["p99_ns"], judged["service_p99_ns"], judged["achieved"]) == (None, None, None)
+    assert judged["own_latency"] == "process 1 of 1 sent late"
+    assert judged["goodput"] == 10000.0

@@ -267,3 +267,17 @@ def test_a_delay_in_each_operation_is_seen_as_the_generators(echo, password_file
         result = run.run(prepare.prepare(settings(echo, password_file, connections=connections)))
         assert result["limited_by"] == "generator_limited", result["limited_why"]
         assert "generator limited" in result["line"]
+
+
+def test_each_phase_is_judged_and_the_goal_does_not_speak_for_a_fixed_rate(echo, password_file, monkeypatch):
+    plain = patterns.drawer
+
+    def slow_when_fixed(items, seed, *rest):
+        draw = plain(items, seed, *rest)
+        return (lambda: (time.sleep(0.05), draw())[1]) if "/fixed/" in seed else draw
+
+    monkeypatch.setattr(patterns, "drawer", slow_when_fixed)
+    fixed = {"name": "fixed", "mode": "open", "seconds": 0.5, "rate": 100}
+    result = run.run(prepare.prepare(settings(echo, password_file, phases=[GOAL, fixed])))
+    assert result["phases"]["goal"]["limited_by"] == result["limited_by"] != "generator_limited"
+    assert result["phases"]["fixed"]["limited_by"] == "generator_limited", result["phases"]["fixed"]["limited_why"]

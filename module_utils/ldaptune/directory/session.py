@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import os
 from typing import Any, Callable, Dict, List, Sequence, Tuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from ..problems import LdaptuneError, problem
+from . import tls
 from .errors import DirectoryRefused, DirectoryTimeout, DirectoryUnreachable, as_text
 
 Entry = Tuple[str, Dict[str, List[Any]]]
@@ -58,12 +59,10 @@ class Session:
         self.timeout = max(1, int(timeout))
         self.own_operations: Dict[str, int] = {}
         self._connection: Any = None
-        self._server = self._make_server(ca_file)
         self._starttls = starttls and uri.startswith("ldap:")
+        self._server = self._make_server(ca_file)
 
     def _make_server(self, ca_file: str) -> Any:
-        import ssl
-
         ldap3 = _ldap3()
         parts = urlsplit(self.uri)
         if parts.scheme not in ("ldap", "ldaps", "ldapi"):
@@ -86,14 +85,13 @@ class Session:
             if not os.path.exists(path):
                 raise DirectoryUnreachable(problem("no such socket", where=self.uri, found=path))
             # ldap3 refuses a path that it takes for a host name; it wants the percent-encoded form.
-            encoded = "ldapi://" + path.replace("/", "%2F")
+            encoded = "ldapi://" + quote(path, safe="")
             return ldap3.Server(encoded, get_info=ldap3.NONE, connect_timeout=self.timeout)
-        tls = ldap3.Tls(validate=ssl.CERT_REQUIRED, ca_certs_file=ca_file or None)
         return ldap3.Server(
             parts.hostname or "127.0.0.1",
             port=parts.port or (636 if parts.scheme == "ldaps" else 389),
             use_ssl=parts.scheme == "ldaps",
-            tls=tls,
+            tls=tls.verifying(ldap3, ca_file) if parts.scheme == "ldaps" or self._starttls else None,
             get_info=ldap3.NONE,
             connect_timeout=self.timeout,
         )
@@ -112,8 +110,11 @@ class Session:
         self._guarded("connect", "", self._connection.open)
         if self._starttls:
             self._count("extended")
-            if not self._guarded("StartTLS", "", lambda: self._connection.start_tls(read_server_info=False)):
-                raise DirectoryUnreachable(problem("StartTLS failed", where=self.uri))
+            try:
+                tls.start(self._connection, self.uri, self.timeout)
+            except LdaptuneError:
+                self._drop()
+                raise
 
     def bind_external(self) -> None:
         """Bind as the operating system's user by SASL EXTERNAL."""
@@ -136,14 +137,18 @@ class Session:
         self.own_operations[kind] = self.own_operations.get(kind, 0) + 1
 
     def _guarded(self, doing: str, dn: str, call: Callable[[], Any]) -> Any:
-        """Run one ldap3 call; its many exceptions become two: no answer in time, or no connection."""
+        """Run one ldap3 call; its many exceptions become two: no answer in time, or no connection.
+
+        Those that are not its own come from bytes that are no LDAP.
+        """
         from ldap3.core.exceptions import LDAPException, LDAPResponseTimeoutError
 
         try:
             return call()
-        except LDAPException as error:
+        except (LDAPException, LookupError, TypeError, ValueError) as error:
             # ldap3's own text may show how it was called; only the socket's words are passed on.
             detail = str(getattr(self._connection, "last_error", "") or type(error).__name__)
+            detail = detail if isinstance(error, LDAPException) else "an answer that ldap3 cannot read"
             self._drop()
             if isinstance(error, LDAPResponseTimeoutError) or "timed out" in detail or "temporarily" in detail:
                 found = "no answer within %d s" % self.timeout
@@ -159,7 +164,8 @@ class Session:
         code = int(result.get("result", -1))
         if code not in fine:
             name = str(result.get("description") or "other")
-            raise DirectoryRefused(code, name, str(result.get("message") or ""), dn, where=self.uri, doing=doing)
+            said = " ".join([str(result.get("message") or ""), *map(str, result.get("referrals") or ())]).strip()
+            raise DirectoryRefused(code, name, said, dn, where=self.uri, doing=doing)
         return code
 
     def _alive(self) -> Any:

@@ -5,11 +5,8 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
-import ipaddress
 import os
 import socket
-import ssl
 
 import pytest
 from ldaptune.load import connect, uri, wire
@@ -156,68 +153,6 @@ def test_login(fake_server, answers):
 # Names in certificates
 
 
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory):
-    """Return a maker of (CA file, server's certificate file) for subject alternative names."""
-    x509 = pytest.importorskip("cryptography.x509")
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    folder = tmp_path_factory.mktemp("certificates")
-    authority_key = ec.generate_private_key(ec.SECP256R1())
-    authority_name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test authority")])
-    now = datetime.datetime.now(datetime.timezone.utc)
-
-    def sign(name, key, *extensions):
-        builder = x509.CertificateBuilder().subject_name(name).issuer_name(authority_name)
-        builder = builder.public_key(key.public_key()).serial_number(x509.random_serial_number())
-        builder = builder.not_valid_before(now - datetime.timedelta(1)).not_valid_after(now + datetime.timedelta(1))
-        for extension, critical in extensions:
-            builder = builder.add_extension(extension, critical)
-        return builder.sign(authority_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-
-    authority = folder / "ca.pem"
-    authority.write_bytes(sign(authority_name, authority_key, (x509.BasicConstraints(True, None), True)))
-
-    def make(common_name, *names):
-        key = ec.generate_private_key(ec.SECP256R1())
-        found = []
-        for name in names:
-            try:
-                found.append(x509.IPAddress(ipaddress.ip_address(name)))
-            except ValueError:
-                found.append(x509.DNSName(name))
-        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)])
-        more = [(x509.SubjectAlternativeName(found), False)] if found else []
-        path = folder / ("%d.pem" % len(list(folder.iterdir())))
-        path.write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            )
-            + sign(subject, key, *more)
-        )
-        return str(authority), str(path)
-
-    return make
-
-
-def tls_script(certificate, starttls):
-    """Serve TLS, at once or after StartTLS, and answer one bind."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
-
-    def script(client):
-        if starttls:
-            client.send(extended(message_id=client.read().id))
-        with contextlib.suppress(OSError):
-            client.sock = context.wrap_socket(client.sock, server_side=True)
-            for request in client.requests():
-                body = wire.integer(0, 0x0A) + wire.octets(b"") + wire.octets(b"")
-                client.send(wire.envelope(request.id, wire.tlv(wire.BIND_RESPONSE, body)))
-
-    return script
-
-
 NAMES = [
     ("::1", "::1", ("::1",), True),
     ("0:0:0:0:0:0:0:1", "::1", ("::1",), True),
@@ -234,7 +169,7 @@ NAMES = [
 
 @pytest.mark.parametrize("starttls", [False, True])
 @pytest.mark.parametrize(("host", "common_name", "names", "accepted"), NAMES)
-def test_names_in_certificates(fake_server, certificates, host, common_name, names, accepted, starttls):
+def test_names_in_certificates(fake_server, certificates, tls_script, host, common_name, names, accepted, starttls):
     authority, certificate = certificates(common_name, *names)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -255,7 +190,7 @@ def test_names_in_certificates(fake_server, certificates, host, common_name, nam
         assert all(request.tag == wire.EXTENDED_REQUEST for request in server.requests)
 
 
-def test_a_stranger_is_not_trusted_unless_insecure(fake_server, certificates):
+def test_a_stranger_is_not_trusted_unless_insecure(fake_server, certificates, tls_script):
     _, certificate = certificates("x", "127.0.0.1")
     server = fake_server(tls_script(certificate, False))
     address = "ldaps://127.0.0.1:%d" % server.port
@@ -266,7 +201,7 @@ def test_a_stranger_is_not_trusted_unless_insecure(fake_server, certificates):
         connect.context("/nonexistent/ca.pem", False)
 
 
-def test_the_loop_over_tls(fake_server, drive, certificates):
+def test_the_loop_over_tls(fake_server, drive, certificates, tls_script):
     authority, certificate = certificates("x", "127.0.0.1")
     server = fake_server(tls_script(certificate, False))
     driven = drive(server, connections=0)

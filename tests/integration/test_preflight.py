@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import pytest
 from ldaptune.directory.openldap import connect
-from ldaptune.preflight.run import Preflight, Request
+from ldaptune.preflight.run import Preflight, Request, shown_level
 from ldaptune.problems import render_all
 
 ROOT = "dn:gidNumber=0+uidNumber=0,cn=peercred,cn=external,cn=auth"
@@ -271,7 +271,7 @@ DEFAULT_SOCKET = """
 import json, subprocess, sys, time
 sys.path.insert(0, sys.argv[1])
 from ldaptune.lab import process
-from ldaptune.preflight.run import Preflight, Request
+from ldaptune.preflight.run import Preflight, Request, shown_level
 command, server, port = json.loads(sys.argv[2])
 slapd = subprocess.Popen(command)
 try:
@@ -302,6 +302,16 @@ def test_the_socket_that_ldapi_alone_means(make_slapd, checkout):
         ["unshare", "-m", "sh", "-c", prepare, "sh", *script], stdout=subprocess.PIPE, timeout=60, check=True
     )
     assert json.loads(done.stdout) == [[[], ROOT], [[], ROOT]]
+
+
+@pytest.mark.parametrize(("configured", "level"), [(["none"], "none"), (["conns", "sync"], None), ([], "stats")])
+def test_the_log_level_is_the_configured_one_whatever_cn_log_says(slapd, configured, level):
+    with connect(slapd.server) as directory:
+        directory.modify("cn=Log,cn=Monitor", [("replace", "managedInfo", ["Args"])])
+        directory.modify("cn=config", [("replace", "olcLogLevel", configured)])
+    preflight = Preflight(slapd.server, Request())
+    preflight.run()
+    assert preflight.facts["slapd"]["log_level"] == (level or shown_level(configured))
 
 
 def test_ldapi_paths_that_cannot_be(slapd_module):

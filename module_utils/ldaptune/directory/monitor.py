@@ -102,11 +102,3 @@ def database(entries: Sequence[Entry], suffixes: Sequence[str], directory: str) 
 
 def _all(attributes: Mapping[str, Sequence[Any]], name: str) -> Sequence[Any]:
     return next((values for key, values in attributes.items() if key.lower() == name.lower()), [])
-
-
-def log_levels(entries: Sequence[Entry]) -> List[str]:
-    """Return the level names that cn=Log shows: those last written to itself, not what olcLogLevel put in force."""
-    for dn, attributes in entries:
-        if normalise_dn(dn) == "cn=log,cn=monitor":
-            return [str(value) for value in _all(attributes, "managedInfo")]
-    return []

@@ -123,7 +123,7 @@ class OpenLdap:
         return _monitor.database(entries, database["suffixes"], database["directory"])
 
     def monitor(self, database: Mapping[str, Any] | None = None) -> Dict[str, Any]:
-        """Return named figures of cn=Monitor: {threads, connections, log_levels, started, database}.
+        """Return named figures of cn=Monitor: {threads, connections, started, database}.
 
         `database` holds the figures of the database given, {} without one; all are empty where cn=Monitor is not seen.
         """
@@ -136,7 +136,6 @@ class OpenLdap:
             "connections": {
                 name: _monitor.number(connections.get(name, {}), "monitorCounter") for name in ("total", "current")
             },
-            "log_levels": _monitor.log_levels(self._monitor_search("cn=Log,cn=Monitor", ("managedInfo",))),
             "started": _monitor.first(clock, "monitorTimestamp"),
             "database": self.database_figures(database) if database else {},
         }

@@ -177,7 +177,8 @@ class Preflight:
         seen = directory.monitor(database or None)
         configured = root.first("olcThreads")
         threads = seen["threads"].get("max") or (int(configured) if configured.isdigit() else 16)
-        log_levels = seen["log_levels"] or root.values("olcLogLevel")
+        # Not cn=Log of the monitor: on 2.5.13 it shows what was last written to itself.
+        log_levels = root.values("olcLogLevel") or ["stats"]
         self.facts["slapd"].update(threads=threads, log_level=shown_level(log_levels))
         if database:
             if monitored:

@@ -43,11 +43,12 @@ DATABASE_LEVERS = (
         default=126,
         effective="olmMDBReadersMax in cn=monitor",
         summary="Reader slots of the mdb database: one for each worker thread and each tool. Keep it above "
-        "slapd.threads with some to spare.",
+        "slapd.threads with some to spare. Slots in force never become fewer, not even after a restart: the lock file "
+        "only grows, so a way back sets the value alone.",
         risk_why="Too few and reads fail; changing it closes and opens the database, and where that fails slapd ends.",
         source="Manual, maxreaders in slapd-mdb(5); servers/slapd/back-mdb/config.c.",
-        tested="Seen on 2.5.13: raising is live. Lowering is taken and does nothing, over a restart too: the table in "
-        "lock.mdb never shrinks.",
+        tested="Seen on 2.5.13: raising is live. Lowering is taken and reads back, but the slots in force stay, over a "
+        "restart too: the table in lock.mdb never shrinks.",
         zero_is_default=True,
     ),
     LeverSpec(

@@ -45,7 +45,8 @@ tune: setup lab
 	exit "$$status"
 
 test: setup-dev lint
-	@$(PY) -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+	@$(PY) -m pytest -n 2 --dist loadfile -m 'not alone' $(PYTEST_ARGS)
+	$(PY) -m pytest -m alone $(PYTEST_ARGS)
 
 lint: setup-dev
 	@echo 'lint: yamllint, ansible-lint, ruff, mypy, vermin, ansible-doc'

@@ -1,0 +1,51 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a test looks at on a lab slapd, by another way than the code under test."""
+
+from __future__ import annotations
+
+import os
+
+from ldaptune.directory.openldap import connect
+
+# LDAP cannot restore these three.
+STAMPS = ("entryCSN:", "modifyTimestamp:", "modifiersName:")
+
+
+def settings(lab):
+    """cn=config as sets of lines per entry, less the stamps."""
+    entries = lab.slapcat(0).split("\n\n")
+    return sorted(sorted(line for line in entry.splitlines() if not line.startswith(STAMPS)) for entry in entries)
+
+
+def log_level(lab):
+    """The configured log level as slapd returns it."""
+    directory = connect(lab.server)
+    try:
+        return directory.read("cn=config", ["olcLogLevel"]).get("olcLogLevel")
+    finally:
+        directory.close()
+
+
+def binds(lab):
+    """How many binds the server has seen."""
+    directory = connect(lab.server)
+    try:
+        return directory.counters()["operations"]["bind"]
+    finally:
+        directory.close()
+
+
+def open_connections(lab):
+    """How many clients other than this reader are connected."""
+    directory = connect(lab.server)
+    try:
+        return directory.monitor()["connections"]["current"] - 1
+    finally:
+        directory.close()
+
+
+def state_files(lab):
+    """Everything in the host's state directory."""
+    top = lab.server["state_dir"]
+    return [os.path.join(folder, name) for folder, _, names in os.walk(top) for name in names]

@@ -1,0 +1,89 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""tune.yml before anything changes: check mode, refusals, what is left alone."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from .looks import binds, log_level, state_files
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root")
+
+
+def test_check_mode_writes_nothing_and_shows_what_would_change(make_slapd, playbooks):
+    lab = make_slapd(users=200)
+    job = playbooks(lab)
+    before, seen = lab.slapcat(0), binds(lab)
+    run = job.tune("throughput", "--check", "--diff")
+    assert run.code == 0, run.text
+    assert lab.slapcat(0) == before
+    assert state_files(lab) == []
+    assert list(job.runs_dir.iterdir()) == []
+    assert "slapd.log_level: stats -> none" in run.text
+    assert "-slapd.log_level = stats" in run.text
+    assert "+slapd.log_level = none" in run.text
+    # Our own connections bind by EXTERNAL; an account would show as a bind from a network address.
+    assert "method=128" not in "".join(lab.log_lines()[1:])
+    assert binds(lab) - seen < 10
+
+
+def test_one_bad_host_and_nothing_changes_anywhere(make_slapd, playbooks):
+    labs = [make_slapd(users=200), make_slapd(users=200)]
+    job = playbooks(*labs)
+    untouched = [lab.slapcat(0) for lab in labs]
+    labs[1].stop()
+    run = job.tune("throughput", "-e", "{tuning_consent: []}")
+    assert run.code == 2
+    assert "needs the consent security" in run.text
+    assert "is not running" in run.text or "no slapd" in run.text or "does not name" in run.text
+    assert labs[0].slapcat(0) == untouched[0]
+    assert state_files(labs[0]) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-e", "tuning_profile="], "tuning_profile"),
+        (["-e", "tuning_profile=througput"], "throughput"),
+        (["-e", "tuning_profile=throughput", "-e", "{tuning_exclude: [slapd.thread]}"], "slapd.threads"),
+        (["-e", "tuning_profile=throughput", "-e", "tuning_measure=sometimes"], "canary"),
+        (["-e", "tuning_profile=throughput", "-e", "tuning_remeasure=perhaps"], "tuning_remeasure"),
+        (["-e", "tuning_profile=throughput", "-e", "authrate_allow_load=false"], "authrate_allow_load"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_changes(make_slapd, playbooks, arguments, said):
+    lab = make_slapd(users=200)
+    job = playbooks(lab)
+    before = lab.slapcat(0)
+    run = job.run("tune.yml", *arguments)
+    assert run.code == 2
+    assert said in run.text
+    assert lab.slapcat(0) == before
+    assert state_files(lab) == []
+
+
+def test_no_load_generator_is_said_with_what_to_do(make_slapd, playbooks):
+    lab = make_slapd(users=200)
+    job = playbooks(lab)
+    job.generators = []
+    job.write()
+    run = job.tune("throughput")
+    assert run.code == 2
+    assert "load_generators" in run.text
+    assert "tuning_measure=never" in run.text
+    never = job.tune("throughput", "-e", "tuning_measure=never")
+    assert never.code == 0, never.text
+    assert log_level(lab) == ["none"]
+
+
+def test_an_excluded_lever_is_left_to_its_owner(make_slapd, playbooks):
+    lab = make_slapd(users=200)
+    job = playbooks(lab)
+    before = lab.slapcat(0)
+    run = job.tune("throughput", "-e", "{tuning_exclude: [slapd.log_level]}")
+    assert run.code == 0, run.text
+    assert run.recap("lab1")["changed"] == 0
+    assert lab.slapcat(0) == before

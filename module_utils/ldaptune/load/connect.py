@@ -100,6 +100,11 @@ def login(sock: socket.socket, bind: bytes, timeout: float) -> None:
         sock.settimeout(_left(deadline))
         sock.sendall(wire.envelope(1, bind))
         answer = wire.message(_one_message(sock, deadline)[0])
+        if wire.is_notice_of_disconnection(answer):
+            said = wire.result(answer.body)
+            raise ConnectFailed(
+                "notice_of_disconnection", "server said %s: %s" % (wire.result_name(said.code), said.text)
+            )
         if answer.id != 1 or answer.tag != wire.BIND_RESPONSE:
             raise ConnectFailed("decode", "the server's answer to the first bind is none")
         found = wire.result(answer.body)

@@ -150,6 +150,58 @@ def test_login(fake_server, answers):
     assert "said" in caught.value.text
 
 
+NOTICE = bytes.fromhex(
+    "3032020100782d0a01020400040e6465636f64696e67206572726f728a16312e332e362e312e342e312e313436362e3230303336"
+)
+# The control of a password that must be changed: the bind succeeds all the same (error 2, no warning).
+MUST_CHANGE = wire.tlv(
+    0xA0, wire.tlv(0x30, wire.octets(b"1.3.6.1.4.1.42.2.27.8.5.1") + wire.octets(b"\x30\x03\x81\x01\x02"))
+)
+OK = wire.tlv(wire.BIND_RESPONSE, wire.integer(0, 0x0A) + wire.octets(b"") + wire.octets(b""))
+
+
+@pytest.mark.parametrize(
+    ("answer", "name", "said"),
+    [
+        (NOTICE, "notice_of_disconnection", "protocolError: decoding error"),
+        (wire.envelope(7, OK), "decode", "is none"),
+        (wire.envelope(1, wire.tlv(wire.SEARCH_DONE, b"\x0a\x01\x00\x04\x00\x04\x00")), "decode", "is none"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "decode", "no LDAP message"),
+        (wire.envelope(1, OK)[:-1], "eof", "closed the connection"),
+        (b"", "eof", "closed the connection"),
+    ],
+)
+def test_a_first_bind_without_an_answer_has_its_class(fake_server, answer, name, said):
+    def script(client):
+        client.read()
+        client.send(answer)
+        client.sock.shutdown(socket.SHUT_WR)
+        client.read()
+
+    sock = reach(fake_server(script).uri)
+    with contextlib.closing(sock), pytest.raises(connect.ConnectFailed, match=said) as caught:
+        connect.login(sock, wire.simple_bind(b"cn=a", b"p"), 5)
+    assert caught.value.name == name
+
+
+def test_a_silent_server_ends_the_first_bind_in_time(fake_server):
+    server = fake_server(lambda client: [None for _ in iter(client.read, None)])
+    with contextlib.closing(reach(server.uri)) as sock, pytest.raises(connect.ConnectFailed) as caught:
+        connect.login(sock, wire.simple_bind(b"cn=a", b"p"), 0.2)
+    assert caught.value.name in ("op_timeout", "connect_timeout")
+    assert len(server.requests) == 1
+
+
+def test_a_bind_with_controls_in_its_answer(fake_server):
+    def script(client):
+        client.read()
+        client.send(wire.tlv(0x30, wire.integer(1) + OK + MUST_CHANGE))
+        client.read()
+
+    with contextlib.closing(reach(fake_server(script).uri)) as sock:
+        connect.login(sock, wire.simple_bind(b"cn=a", b"p"), 5)
+
+
 # Names in certificates
 
 

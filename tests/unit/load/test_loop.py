@@ -11,7 +11,7 @@ import threading
 import time
 
 import pytest
-from ldaptune.load import open_loop, wire
+from ldaptune.load import open_loop, phase, wire
 from ldaptune.load.loop import FIRST_ID, clock
 from ldaptune.load.workload import Item
 
@@ -108,6 +108,87 @@ def test_refusals_are_counted_by_name_and_are_no_successes(fake_server, drive, a
     assert tally.codes == {"invalidCredentials": 2, "busy": 1, "code 123": 1}
     assert (tally.whole.count, tally.errors) == (2, 4)
     assert tally.remarks[("busy", "why not")] == 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"\x30\x00",
+        b"\x30\x03\x81\x01\x02",
+        b"\x30\x05\xa0\x03\x80\x01\x3c",
+        b"\x30\x08\xa0\x03\x80\x01\x3c\x81\x01\x02",
+    ],
+)
+def test_controls_behind_a_result_are_passed_over(fake_server, drive, value):
+    """Among them that of a password policy, with or without a warning and an error in it."""
+    control = wire.tlv(0x30, wire.octets(b"1.3.6.1.4.1.42.2.27.8.5.1") + wire.octets(value))
+    codes = [0, 49, 0]
+
+    def script(client):
+        for number, request in enumerate(client.requests()):
+            body = wire.integer(codes[number], 0x0A) + wire.octets(b"") + wire.octets(b"")
+            operation = wire.tlv(wire.BIND_RESPONSE, body)
+            client.send(wire.tlv(0x30, wire.integer(request.id) + operation + wire.tlv(0xA0, control)))
+
+    tally = drive(fake_server(script)).go(3)
+    assert (tally.whole.count, tally.codes, tally.failures) == (2, {"invalidCredentials": 1}, {})
+
+
+def test_what_failed_neither_lifts_goodput_nor_lowers_percentiles(fake_server, drive, answers):
+    """Half are refused at once, each success takes long; some are never answered."""
+    release = threading.Event()
+
+    def script(client):
+        for number, request in enumerate(client.requests()):
+            if number >= 40:
+                continue
+            if number % 2:
+                client.send(answers.result(request.id, 49))
+            else:
+                release.wait(0.01)
+                client.send(answers.result(request.id))
+
+    driven = drive(fake_server(script), timeout=0.1)
+    driven.go(42)
+    state = {
+        "elapsed_ns": 2 * 10**9,
+        "connections": 1,
+        "cpu_seconds": 0,
+        "queued_seconds": None,
+        "throttled_seconds": 0,
+    }
+    result = phase.merge({"mode": "closed"}, [{**driven.loop.tally.state(), **state}])
+    assert (result["operations"], result["successes"], result["errors"]) == (42, 20, 22)
+    assert result["codes"] == {"success": 20, "invalidCredentials": 20}
+    assert result["failures"] == {"op_timeout": 2}
+    assert result["goodput"] == 10
+    assert result["latency_ns"]["count"] == 20
+    assert result["latency_ns"]["min"] >= 9 * 10**6
+    assert driven.loop.tally.whole.quantile(0.5) >= 9 * 10**6
+
+
+def test_a_wall_clock_set_in_the_middle_changes_nothing(fake_server, drive, answers, monkeypatch):
+    """An hour back, then an hour on: durations, latencies and the end are those of the monotonic clock."""
+    true, shift = time.time_ns, [0]
+    monkeypatch.setattr(time, "time_ns", lambda: true() + shift[0])
+    monkeypatch.setattr(time, "time", lambda: (true() + shift[0]) / 10**9)
+
+    def script(client):
+        for number, request in enumerate(client.requests()):
+            shift[0] = (-1, 1)[number // 100 % 2] * 3600 * 10**9
+            client.send(answers.result(request.id))
+
+    driven = drive(fake_server(script), connections=1)
+    tally = driven.go(1000)
+    assert (tally.whole.count, tally.errors, tally.failures) == (1000, 0, {})
+    for histogram in (tally.whole, tally.lag):
+        assert 0 <= histogram.minimum <= histogram.maximum < 3600 * 10**9
+    start = clock()
+    tally = driven.loop.begin(start)
+    open_loop.run(driven.loop, driven.endless(), start, start + 300000000, rate=100, offset=0)
+    driven.loop.end(start, start + 300000000)
+    assert tally.planned == 30
+    assert 0 <= tally.whole.minimum <= tally.whole.maximum < 3600 * 10**9
 
 
 def test_a_referral_shows_its_url(fake_server, drive, answers):

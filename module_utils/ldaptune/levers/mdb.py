@@ -32,10 +32,18 @@ def map_state(ctx: Context) -> Tuple[int | None, str]:
 
 
 def used_bytes(ctx: Context) -> int | None:
-    """Return the bytes up to the highest page in use, or None where cn=monitor does not show it."""
+    """Return the bytes up to the highest page in use; None where neither cn=monitor nor the data file tells.
+
+    The file is never shorter than that; with writemap it is as long as the map, which errs on the safe side.
+    """
     figures = ctx.directory.database_figures(ctx.database)
     pages = figures.get("pages_used")
-    return None if pages is None else int(pages) * int(figures["page_size"])
+    if pages is not None:
+        return int(pages) * int(figures["page_size"])
+    try:
+        return os.stat(data_file(ctx)).st_size
+    except OSError:
+        return None
 
 
 def size_on_disk(path: str) -> int:
@@ -99,7 +107,7 @@ class MaxSize(AttributeLever):
         if used is None:
             return [
                 self.refuse(
-                    "a smaller map needs cn=monitor to tell what is used",
+                    "a smaller map needs cn=monitor or the data file to tell what is used",
                     found=self.spec.type.show(current),
                     wanted=self.spec.type.show(wanted),
                 )

@@ -91,6 +91,25 @@ def test_a_map_of_unknown_use_stays(ctx, monkeypatch):
     assert "unknown number" in lever.restore(ctx, record)[0]
 
 
+def test_without_monitor_the_data_file_tells_what_is_used_at_most(ctx, monkeypatch, tmp_path):
+    lever = behaviour("database.max_size")
+    data = tmp_path / "data.mdb"
+    data.touch()
+    ctx.directory.entries[ctx.database["dn"]]["olcDbMaxSize"] = [str(100 * MIB)]
+    monkeypatch.setattr(mdb, "map_state", lambda ctx: (100 * MIB, "r--s"))
+    record = lever.observe(ctx)["record"]
+    lever.write(ctx, 200 * MIB)
+    monkeypatch.setattr(mdb, "map_state", lambda ctx: (200 * MIB, "r--s"))
+    ctx.directory.figures = {}
+    with open(data, "r+b") as stream:
+        stream.truncate(81 * MIB)
+    assert "stays at 200 MiB" in lever.restore(ctx, record)[0]
+    with open(data, "r+b") as stream:
+        stream.truncate(80 * MIB)
+    assert lever.restore(ctx, record) == []
+    assert ctx.directory.entries[ctx.database["dn"]]["olcDbMaxSize"] == [str(100 * MIB)]
+
+
 @pytest.mark.parametrize(("length", "effective"), [(4096 * 300, 4096 * 300 - 1), (4096 * 299, 4096 * 299)])
 def test_a_size_between_two_pages_is_in_force(ctx, monkeypatch, length, effective):
     ctx.directory.entries[ctx.database["dn"]]["olcDbMaxSize"] = [str(4096 * 300 - 1)]

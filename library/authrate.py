@@ -40,6 +40,7 @@ options:
   password_file:
     description:
       - File on this host with one password for all accounts, or with rows of DN, tab, password.
+      - A folder of M(private_folder) that it lies in is renewed.
       - Needed for O(workload=bind). With O(workload=search) each connection begins with one bind.
     type: path
   workload:
@@ -193,6 +194,7 @@ line:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils.ldaptune.load.expiry import renew
 from ..module_utils.ldaptune.load.prepare import Settings, prepare
 from ..module_utils.ldaptune.load.run import run
 from ..module_utils.ldaptune.problems import LdaptuneError
@@ -233,6 +235,7 @@ def main() -> None:
     if module.check_mode:
         module.exit_json(changed=False, skipped=True, line="check mode: nothing was sent")
     try:
+        renew(arguments["password_file"])
         result = run(prepare(Settings(**arguments)))
     except LdaptuneError as error:
         module.fail_json(msg=str(error), problems=error.problems)

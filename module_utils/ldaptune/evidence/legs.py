@@ -37,7 +37,7 @@ def judge_leg(leg: Leg, schedule: Schedule, max_error_percent: float, before: Le
 
     Figures: goodput (operations/s), p99_ns and service_p99_ns (fixed-rate phase), cpu_per_kop (server CPU seconds for
     1,000 operations), foreign_operations, foreign_percent, error_percent, operations, errors. A figure that was
-    not measured is None; so is all of a fixed-rate phase in which the generator was late itself: `own_latency` says why.
+    not measured is None; so is all of a fixed-rate phase in which the generator was late: `own_latency` says why.
     """
     figures = _figures(leg)
     counted = _counted(leg)

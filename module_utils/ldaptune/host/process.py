@@ -11,6 +11,7 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 from urllib.parse import quote, unquote
 
 from ..problems import LdaptuneError, problem
+from .root import below, root_of, same_file, same_root
 
 PROC = "/proc"
 _OPTIONS = "c:d:f:F:g:h:i:l:n:o:r:s:S:tT:u:V46"
@@ -98,7 +99,7 @@ def examine(pid: int) -> Slapd | None:
             return None
         config_dir, config_file = options.get("F", ""), options.get("f", "")
         if not config_dir and not config_file:
-            config_dir = next((path for path in _CONFIG_DIRS if os.path.isdir(path)), "")
+            config_dir = next((path for path in _CONFIG_DIRS if os.path.isdir(below(root_of(pid), path))), "")
         return Slapd(
             pid=pid,
             start=start_ticks(pid),
@@ -120,16 +121,27 @@ def find_slapds() -> List[Slapd]:
     return sorted(found, key=lambda item: (item.start, item.pid))
 
 
+def here(item: Slapd) -> bool:
+    """Return whether a slapd runs in our root and its configuration is the one that lies at that path for us."""
+    config = item.config_dir or item.config_file
+    return same_root(item.pid) and (not config or same_file(item.pid, config, config))
+
+
 def _socket_path(uri: str) -> str:
     path = unquote(uri[len("ldapi://") :].partition("?")[0].rstrip("/")) if uri.startswith("ldapi:") else ""
     return os.path.realpath(path) if path else uri.rstrip("/").lower()
 
 
+def _same_uri(item: Slapd, its_uri: str, uri: str) -> bool:
+    its, given = _socket_path(its_uri), _socket_path(uri)
+    return same_file(item.pid, its, given) if its[:1] == given[:1] == "/" else its == given
+
+
 def _matches(item: Slapd, instance: str) -> bool:
     if "://" in instance:
-        return _socket_path(instance) in [_socket_path(uri) for uri in item.uris]
+        return any(_same_uri(item, uri, instance) for uri in item.uris)
     if os.path.isdir(instance):
-        return os.path.realpath(instance) == os.path.realpath(item.config_dir or "/nonexistent")
+        return bool(item.config_dir) and same_file(item.pid, item.config_dir, instance)
     try:
         return _read(instance).strip() == str(item.pid)
     except (OSError, ValueError):
@@ -139,27 +151,44 @@ def _matches(item: Slapd, instance: str) -> bool:
 def choose_slapd(slapds: Sequence[Slapd], instance: str = "", uri: str = "") -> Slapd:
     """Return the slapd meant by `instance` (pid file, config directory or URI), else by `uri`, else the only one.
 
-    Raises LdaptuneError naming the running ones where none or several match.
+    Those of other roots and mount namespaces are never meant, whatever their paths. Raises LdaptuneError naming the
+    running ones where none or several match.
     """
-    matches = list(slapds)
+    local = [item for item in slapds if here(item)]
+    apart = [item for item in slapds if item not in local]
+    matches = local
     if instance:
-        matches = [item for item in slapds if _matches(item, instance)]
+        matches = [item for item in local if _matches(item, instance)]
     elif uri and len(matches) > 1:
-        matches = [item for item in slapds if _matches(item, uri)]
+        matches = [item for item in local if _matches(item, uri)]
     if len(matches) == 1:
         return matches[0]
-    shown = "; ".join("pid %d (%s)" % (item.pid, item.config_dir or item.config_file) for item in slapds)
+    elsewhere = "; apart, in another root or behind other mounts: " + _shown(apart) if apart else ""
     if not slapds:
         raise LdaptuneError(problem("no slapd is running", where="this host", do="Start it first."))
+    if not local:
+        raise LdaptuneError(
+            problem(
+                "no slapd is running on this host itself",
+                where="this host",
+                found=elsewhere.lstrip("; "),
+                do="Start it first. One in a container: make the container itself the Ansible host (a connection "
+                "plugin or ssh into it), or tune its image.",
+            )
+        )
     raise LdaptuneError(
         problem(
             "several slapds are running" if not instance else "tuning_instance does not name one running slapd",
             where="tuning_instance",
-            found=shown,
+            found=_shown(local) + elsewhere,
             wanted=instance,
             do="Set tuning_instance to the pid file, the configuration directory or an ldapi URI of the one meant.",
         )
     )
+
+
+def _shown(slapds: Sequence[Slapd]) -> str:
+    return "; ".join("pid %d (%s)" % (item.pid, item.config_dir or item.config_file) for item in slapds)
 
 
 def alive(slapd: Slapd) -> bool:

@@ -98,7 +98,7 @@ def restart(slapd: Slapd, service: str, restart_command: Sequence[str] = (), sec
             )
     deadline = time.monotonic() + seconds
     while True:
-        fresh = [item for item in process.find_slapds() if _successor(item, slapd)]
+        fresh = [item for item in process.find_slapds() if _successor(item, slapd) and process.here(item)]
         if len(fresh) == 1 and not process.alive(slapd):
             return fresh[0]
         if time.monotonic() > deadline:

@@ -48,10 +48,14 @@ def watched(path: str) -> bool:
 
 def interrupted(path: str, mark: Mapping[str, Any], has_watchdog: bool) -> Problem:
     """Refuse a host that a measurement has in hand, or that one has left behind."""
-    found = ", ".join("%s %s" % (name, mark[name]) for name in ("profile", "deadline") if mark.get(name))
+    words = {"run": "owner", "profile": "profile", "since": "since", "deadline": "deadline"}
+    found = ", ".join("%s %s" % (word, mark[name]) for word, name in words.items() if mark.get(name))
     if has_watchdog:
         what = "a measurement has this host in hand"
-        do = "Wait for it to end: its watchdog returns the host to as found at the deadline."
+        do = (
+            "Wait for it to end: its watchdog returns the host to as found at the deadline, if its controller is gone. "
+            "rollback.yml for this host ends it at once."
+        )
     else:
         what = "a measurement was interrupted and left this host as it was at that moment"
         do = "Run rollback.yml for this host: it restores as found and removes the mark."

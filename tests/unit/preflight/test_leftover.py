@@ -29,11 +29,18 @@ def test_an_interrupted_measurement_is_named_with_the_way_home(tmp_path):
 
 
 def test_one_that_still_runs_is_told_by_the_lock_its_watchdog_holds(tmp_path):
-    folder = mark(tmp_path, json.dumps(MARK))
+    known = {"owner": "20260101T000000Z-host1", "since": MARK["deadline"], "deadline": "2026-01-01T00:10:00+00:00"}
+    folder = mark(tmp_path, json.dumps({**MARK, **known}))
     with open(folder / "watchdog.lock", "w") as lock:
         assert "interrupted" in leftovers(str(tmp_path))[0]["what"]
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert leftovers(str(tmp_path))[0]["what"] == "a measurement has this host in hand"
+        (found,) = leftovers(str(tmp_path))
+    assert found["what"] == "a measurement has this host in hand"
+    assert found["found"] == (
+        "run 20260101T000000Z-host1, profile throughput, since 2026-01-01T00:00:00+00:00, "
+        "deadline 2026-01-01T00:10:00+00:00"
+    )
+    assert "rollback.yml" in found["do"]
 
 
 def test_a_damaged_mark_counts(tmp_path):

@@ -83,7 +83,7 @@ options:
     type: float
     default: 10.0
   max_foreign_rate:
-    description: Operations, or new connections, a second from which on the host counts as in service.
+    description: Operations, or new connections, a second above which the host counts as in service.
     type: float
     default: 1.0
   consent:

@@ -9,6 +9,7 @@ before it pauses its threads or touches a file.
 
 from __future__ import annotations
 
+import base64
 import re
 from typing import Dict, List, NamedTuple, Sequence, Tuple
 
@@ -120,11 +121,21 @@ def factors_from_ldif(texts: Sequence[str]) -> Factors:
         unfolded = re.sub(r"\r?\n ", "", text)
         for line in unfolded.splitlines():
             name, colon, value = line.partition(":")
-            if not colon:
+            if not colon or value.startswith("<"):
                 continue
+            if value.startswith(":"):
+                value = _decoded(value[1:])
             if name.lower() == "olcsecurity":
                 for key, number in re.findall(r"(\w+)=(\d+)", value):
                     required[key] = max(int(number), required.get(key, 0))
             elif name.lower() == "olclocalssf" and value.strip().isdigit():
                 local = int(value)
     return Factors(required, local)
+
+
+def _decoded(value: str) -> str:
+    """Return the text of a base64 value, empty for one that is none."""
+    try:
+        return base64.b64decode(value.strip(), validate=True).decode("utf-8", "replace")
+    except ValueError:
+        return ""

@@ -66,3 +66,15 @@ def test_the_numbers_are_read_from_the_files():
     texts = ["dn: cn=config\nolcSecurity: ssf=128 update_ssf=112\n tls=1\nolcLocalSSF: 60\n", "olcSecurity: ssf=56\n"]
     assert factors_from_ldif(texts) == Factors({"ssf": 128, "update_ssf": 112, "tls": 1}, 60)
     assert factors_from_ldif(["# nothing here"]) == NO_FACTORS
+
+
+def test_a_value_from_elsewhere_is_not_taken_for_one():
+    """`:<` names a file and `::` is base64; nothing of either is read as numbers."""
+    texts = [
+        "olcSecurity:< file:///etc/ssf=200",
+        "olcSecurity:: c3NmPTk5",
+        "olcLocalSSF:< file:///9",
+        "include: file:///x=1",
+    ]
+    assert factors_from_ldif(texts) == Factors({"ssf": 99}, 71)
+    assert factors_from_ldif(["olcSecurity:: not base64 ssf=5"]) == NO_FACTORS

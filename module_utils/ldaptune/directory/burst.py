@@ -12,9 +12,10 @@ import selectors
 import socket
 import time
 from typing import Dict, List, Tuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from ..problems import LdaptuneError, problem
+from .ldapi import socket_path
 
 _SEARCH_DONE = 0x65
 _UNBIND = b"\x30\x06\x02\x02\x7f\xff\x42\x00"
@@ -56,7 +57,7 @@ def _open(uri: str, seconds: float) -> socket.socket:
     if parts.scheme == "ldapi":
         channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         channel.settimeout(seconds)
-        channel.connect(unquote(uri[len("ldapi://") :].rstrip("/")) or "/var/run/ldapi")
+        channel.connect(socket_path(uri))
         return channel
     return socket.create_connection((parts.hostname or "127.0.0.1", parts.port or 389), seconds)
 

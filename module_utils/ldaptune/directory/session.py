@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import os
 from typing import Any, Callable, Dict, List, Sequence, Tuple
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, urlsplit
 
 from ..problems import LdaptuneError, problem
 from . import tls
 from .errors import DirectoryRefused, DirectoryTimeout, DirectoryUnreachable, as_text
+from .ldapi import socket_path
 
 Entry = Tuple[str, Dict[str, List[Any]]]
 Change = Tuple[str, str, Sequence[str]]
-# Where packages put the socket of ldapi:///, and what sockaddr_un.sun_path holds beside its final NUL.
-_LDAPI_DEFAULTS = ("/run/slapd/ldapi", "/run/ldapi", "/var/run/ldapi", "/var/run/openldap/ldapi")
+# What sockaddr_un.sun_path holds beside its final NUL.
 _LDAPI_MAX_PATH = 107
 _SCOPES = {"base": "BASE", "one": "LEVEL", "sub": "SUBTREE"}
 _OPS = {"add": "MODIFY_ADD", "delete": "MODIFY_DELETE", "replace": "MODIFY_REPLACE"}
@@ -70,9 +70,7 @@ class Session:
                 problem("not an LDAP URI", found=self.uri, wanted="ldap://, ldaps:// or ldapi://", where="tuning_uri")
             )
         if parts.scheme == "ldapi":
-            path = unquote(self.uri[len("ldapi://") :].split("?")[0].rstrip("/"))
-            # Which path ldapi:/// means was chosen when slapd was built: take the first of the usual ones.
-            path = path or next(filter(os.path.exists, _LDAPI_DEFAULTS), _LDAPI_DEFAULTS[0])
+            path = socket_path(self.uri)
             if len(os.fsencode(path)) > _LDAPI_MAX_PATH:
                 raise LdaptuneError(
                     problem(

@@ -79,3 +79,9 @@ def test_a_connection_closed_early_is_told(serve):
 def test_answers_that_never_come_are_told(serve):
     with pytest.raises(LdaptuneError, match="1 answers are missing"):
         burst(serve(DONE * 2, 1), 1, 3, 0.1)
+
+
+def test_the_socket_of_a_package_is_found(serve, monkeypatch, short_dir):
+    serve(DONE * 3, 1)
+    monkeypatch.setattr("ldaptune.directory.ldapi.DEFAULTS", (str(short_dir / "none"), str(short_dir / "s")))
+    assert burst("ldapi:///", 1, 3, 5) == {"search": 3, "unbind": 1}

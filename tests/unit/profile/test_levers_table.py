@@ -65,3 +65,9 @@ def test_nearest_lever(word, key):
 def test_the_page_is_up_to_date(checkout):
     page = runpy.run_path(str(checkout / "docs" / "make_levers.py"))["text"]()
     assert (checkout / "docs" / "levers.md").read_text(encoding="utf-8") == page, "run make docs"
+
+
+def test_no_lever_can_lock_anybody_out():
+    """A profile could otherwise shut the door behind us: even root by ldapi is refused below a security factor."""
+    doors = ("olcSecurity", "olcLocalSSF", "olcAccess", "olcRequires", "olcDisallows", "olcAllows", "olcReadOnly")
+    assert not {spec.attribute for spec in LEVERS.values()} & {*doors, "olcRootDN", "olcRootPW", "olcRestrict"}

@@ -28,6 +28,16 @@ def tasks_of(path):
     return list(tasks_in(yaml.safe_load(path.read_text(encoding="utf-8"))))
 
 
+def test_only_directory_hosts_can_be_targets():
+    plays = {
+        path.stem: {play["hosts"] for play in yaml.safe_load(path.read_text(encoding="utf-8"))}
+        for path in sorted((ROOT / "playbooks").glob("*.yml"))
+    }
+    assert plays.pop("lab") == {"localhost"}
+    assert {name: hosts for name, hosts in plays.items() if hosts != {"ldaphosts"}} == {}
+    assert {"tune", "rollback", "audit", "test_accounts"} <= set(plays)
+
+
 def test_requirements_are_installed_first_and_only_when_told():
     tasks = tasks_of(ROOT / "roles/tuning/tasks/preflight.yml")
     assert tasks[0]["ansible.builtin.package"] == {"name": "python3-ldap3", "state": "present"}

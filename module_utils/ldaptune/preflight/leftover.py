@@ -1,6 +1,6 @@
 # Copyright: the ldaptune authors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A measurement that was interrupted, or that someone else runs just now: its mark lies in the state directory."""
+"""What lies in the state directory: marks of measurements, interrupted or in progress, and ways home gone astray."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import fcntl
 import glob
 import json
 import os
-from typing import Any, List, Mapping
+from typing import Any, Dict, Iterable, List, Mapping, Sequence
 
 from ..problems import Problem, problem
 
@@ -22,7 +22,7 @@ def marks(state_dir: str) -> List[str]:
 
 
 def read_mark(path: str) -> Mapping[str, Any]:
-    """Return what a mark says, empty when it cannot be read; a mark counts even then."""
+    """Return what a mark or a snapshot says, empty when it cannot be read; a mark counts even then."""
     try:
         with open(path, encoding="utf-8") as stream:
             found = json.load(stream)
@@ -65,3 +65,29 @@ def interrupted(path: str, mark: Mapping[str, Any], has_watchdog: bool) -> Probl
 def leftovers(state_dir: str) -> List[Problem]:
     """Name every measurement in progress on this host."""
     return [interrupted(path, read_mark(path), watched(path)) for path in marks(state_dir)]
+
+
+def strays(state_dir: str, suffixes: Sequence[str], configs: Iterable[str]) -> List[Problem]:
+    """Refuse where this directory was changed under another configuration, which no running slapd uses any more.
+
+    Its way home would not be found, and what a profile set would pass for what was there first. `suffixes` are the
+    database's, `configs` the configurations in use.
+    """
+    used = {os.path.realpath(path) if os.path.isabs(path) else path for path in configs}
+    found: Dict[str, str] = {}
+    for path in sorted(glob.glob(os.path.join(glob.escape(state_dir), "*", "snapshots", "*.json"))):
+        snapshot = read_mark(path)
+        mine = snapshot.get("state") == "open" and sorted(snapshot.get("suffixes") or []) == sorted(suffixes)
+        if mine and snapshot.get("config") not in used:
+            found.setdefault(str(snapshot.get("config")), path)
+    return [_stray(path, config, used) for config, path in found.items()]
+
+
+def _stray(path: str, config: str, used: Iterable[str]) -> Problem:
+    return problem(
+        "this directory was changed from here while its configuration lay elsewhere, and that was never undone",
+        where=path,
+        found="changed in %s, now in %s" % (config, ", ".join(sorted(used))),
+        do="Its way home is in that file. Start slapd from there again and run rollback.yml; or, to keep the present, "
+        "move the file away.",
+    )

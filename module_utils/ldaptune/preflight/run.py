@@ -57,7 +57,7 @@ class Preflight:
     def run(self) -> None:
         """Look at the host, at the process and, where there is a way in, at slapd itself."""
         self.problems += environment.not_root(os.geteuid())
-        self.problems += leftover.leftovers(str(self.server.get("state_dir") or "/var/lib/ldaptune"))
+        self.problems += leftover.leftovers(self._state_dir)
         if self.request.measuring:
             self.problems += service.load_not_allowed(self._name, self.request.allow_load)
         has_ldap3 = self._check_ldap3()
@@ -81,6 +81,10 @@ class Preflight:
     @property
     def _name(self) -> str:
         return self.request.name or os.uname().nodename
+
+    @property
+    def _state_dir(self) -> str:
+        return str(self.server.get("state_dir") or "/var/lib/ldaptune")
 
     def _check_ldap3(self) -> bool:
         try:
@@ -181,6 +185,11 @@ class Preflight:
         log_levels = root.values("olcLogLevel") or ["stats"]
         self.facts["slapd"].update(threads=threads, log_level=shown_level(log_levels))
         if database:
+            configs = [
+                str(self.server.get("uri") or ""),
+                *(item.config_dir or item.config_file for item in find_slapds()),
+            ]
+            self.problems += leftover.strays(self._state_dir, database["suffixes"], filter(None, configs))
             if monitored:
                 self.warnings += monitor.no_figures(database["dn"], seen["database"])
             entry = find(self._entries, database["dn"])

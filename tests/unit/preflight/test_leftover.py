@@ -7,7 +7,7 @@ from __future__ import annotations
 import fcntl
 import json
 
-from ldaptune.preflight.leftover import leftovers
+from ldaptune.preflight.leftover import leftovers, strays
 
 MARK = {"profile": "throughput", "deadline": "2026-01-01T00:00:00+00:00", "token": "t0ken", "server": {"uri": "ldapi"}}
 
@@ -52,3 +52,34 @@ def test_none_without_a_mark(tmp_path):
     (tmp_path / "0123abcd" / "snapshots").mkdir(parents=True)
     assert leftovers(str(tmp_path)) == []
     assert leftovers(str(tmp_path / "nothing")) == []
+
+
+def snapshot(tmp_path, **changes):
+    folder = tmp_path / "state" / "slapd-0123" / "snapshots"
+    folder.mkdir(parents=True, exist_ok=True)
+    known = {"state": "open", "suffixes": ["dc=x"], "config": str(tmp_path / "old")}
+    path = folder / "000001-20260101T000000Z.json"
+    path.write_text(json.dumps({**known, **changes}))
+    return path
+
+
+def test_a_way_home_of_a_configuration_that_moved_is_named(tmp_path):
+    path = snapshot(tmp_path)
+    (found,) = strays(str(tmp_path / "state"), ["dc=x"], [str(tmp_path / "new")])
+    assert found["where"] == str(path)
+    assert found["found"] == "changed in %s, now in %s" % (tmp_path / "old", tmp_path / "new")
+
+
+def test_what_is_no_stray(tmp_path):
+    state, new, old = str(tmp_path / "state"), str(tmp_path / "new"), tmp_path / "old"
+    assert strays(state, ["dc=x"], [new]) == []
+    snapshot(tmp_path)
+    assert strays(state, ["dc=x"], [new, str(old)]) == []
+    assert strays(state, ["dc=y"], [new]) == []
+    old.mkdir()
+    (tmp_path / "link").symlink_to(old)
+    assert strays(state, ["dc=x"], [str(tmp_path / "link")]) == []
+    snapshot(tmp_path, state="reverted")
+    assert strays(state, ["dc=x"], [new]) == []
+    snapshot(tmp_path).write_text("{")
+    assert strays(state, ["dc=x"], [new]) == []

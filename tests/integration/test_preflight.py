@@ -321,3 +321,14 @@ def test_ldapi_paths_that_cannot_be(slapd_module):
         preflight.run()
         whats_of[len(path)] = whats(preflight)
     assert whats_of == {19: ["no such socket"], 125: ["the ldapi path is too long"]}
+
+
+def test_a_configuration_that_moved_leaves_its_way_home_behind(slapd):
+    state = Path(slapd.server["state_dir"]) / "slapd-000000000000" / "snapshots"
+    state.mkdir(parents=True)
+    known = {"state": "open", "suffixes": [slapd.suffix], "config": "/etc/ldap/elsewhere"}
+    (state / "000001-20260101T000000Z.json").write_text(json.dumps(known))
+    assert any("its configuration lay elsewhere" in what for what in whats(look(slapd)))
+    known["config"] = os.path.realpath(slapd.config_dir)
+    (state / "000001-20260101T000000Z.json").write_text(json.dumps(known))
+    assert whats(look(slapd)) == []

@@ -171,7 +171,7 @@ warnings_text:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.ldaptune.preflight.run import Preflight, Request
-from ..module_utils.ldaptune.problems import render_all
+from ..module_utils.ldaptune.problems import plain, render_all
 from ..module_utils.ldaptune.server_options import SERVER_OPTIONS
 
 
@@ -199,7 +199,7 @@ def main() -> None:
     preflight.run()
     for text in preflight.warnings:
         module.warn(text)
-    found = {"facts": preflight.facts, "problems": preflight.problems, "warnings_text": preflight.warnings}
+    found = {"facts": plain(preflight.facts), "problems": preflight.problems, "warnings_text": preflight.warnings}
     if preflight.problems and module.params["fail"]:
         module.fail_json(msg=render_all(preflight.problems), **found)
     module.exit_json(changed=False, **found)

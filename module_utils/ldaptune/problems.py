@@ -9,9 +9,21 @@ from typing import Any, Dict, Iterable, List, Union
 Problem = Dict[str, str]
 
 
+def plain(value: Any) -> Any:
+    """Return a value with every text in it fit for UTF-8: a path's bytes that are not come as surrogates."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {plain(name): plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value
+
+
 def problem(what: str, where: str = "", found: str = "", wanted: str = "", do: str = "") -> Problem:
     """Return one refusal as plain data; only `what` is required."""
-    return {"what": what, "where": where, "found": found, "wanted": wanted, "do": do}
+    parts = {"what": what, "where": where, "found": found, "wanted": wanted, "do": do}
+    return {name: str(plain(text)) for name, text in parts.items()}
 
 
 def render(item: Problem) -> str:

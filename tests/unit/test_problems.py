@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from ldaptune.problems import LdaptuneError, collect_problems, problem, render
+import json
+
+from ldaptune.problems import LdaptuneError, collect_problems, plain, problem, render
 
 
 def test_render_leaves_empty_parts_out() -> None:
@@ -33,3 +35,11 @@ def test_a_module_that_broke_is_a_problem() -> None:
     assert "KeyError" in found["found"]
     assert collect_problems([{"failed": True, "msg": "no"}])[0]["found"] == "no"
     assert collect_problems([{"changed": False}]) == []
+
+
+def test_bytes_that_are_no_utf8_reach_nobody_as_surrogates() -> None:
+    path = "/etc/\udce9"
+    told = LdaptuneError(problem("wrong", where=path, found="-F %s" % path))
+    assert "/etc/\ufffd" in str(told)
+    json.dumps([told.problems, plain({path: [path, "\ud800", ("x", 1, None)]})], ensure_ascii=False).encode("utf-8")
+    assert plain({"a": ["Lu\u010di\u0107", 1.5, True, None]}) == {"a": ["Lu\u010di\u0107", 1.5, True, None]}

@@ -31,7 +31,8 @@ def test_a_worse_profile_gives_way_to_the_one_that_was_kept(make_slapd, playbook
     run = job.tune(job.profile("worse", {"slapd.log_level": "any", "slapd.threads": 24}))
     assert run.code == 2, run.text
     _, verdict, _ = job.record()
-    assert verdict["verdict"] == "regressed"
+    # Slower, or its p99 harmed: which of them comes first is not the question here.
+    assert not verdict["met"]
     assert "rolled back on lab1" in run.text and settings(lab) == kept
     assert job.tune(first).recap("lab1")["changed"] == 0
     assert job.run("rollback.yml").code == 0

@@ -33,6 +33,16 @@ def parse(uri: str) -> Target:
     """Return the parts of a URI; raises LdaptuneError for one that cannot be meant."""
     scheme, separator, rest = uri.partition("://")
     scheme = scheme.lower()
+    if scheme != "ldapi" and "@" in uri:
+        # Not repeated: what stands before the @ may hold a password.
+        raise LdaptuneError(
+            problem(
+                "a URI with a name or a password in it",
+                "uri",
+                wanted="scheme://host:port",
+                do="Name the accounts in accounts, and put the password into a file",
+            )
+        )
     if not separator or scheme not in ("ldap", "ldaps", "ldapi"):
         raise LdaptuneError(problem("not an LDAP URI", "uri", uri, "ldap://, ldaps:// or ldapi://"))
     authority, _, path = rest.partition("/")

@@ -47,6 +47,15 @@ def test_uris_that_cannot_be_meant(address, said):
         uri.parse(address)
 
 
+@pytest.mark.parametrize(
+    "address", ["ldap://cn=a:s3cret@h:389", "ldaps://u:s3cret@h", "http://u:s3cret@h", "u:s3cret@h"]
+)
+def test_a_password_in_a_uri_is_refused_and_not_repeated(address):
+    with pytest.raises(LdaptuneError, match="a name or a password in it") as refused:
+        uri.parse(address)
+    assert "s3cret" not in str(refused.value)
+
+
 def test_ldapi_by_default_is_a_socket_of_a_package(monkeypatch, tmp_path):
     monkeypatch.setattr(uri, "LDAPI_DEFAULTS", (str(tmp_path / "none"), str(tmp_path)))
     assert uri.parse("ldapi:///").path == os.fsencode(tmp_path)

@@ -41,7 +41,8 @@ def line_of(row: Row) -> str:
         text = "%s -> %s, %s [%s]" % (before, after, row["state"], ", ".join(words))
     else:
         text = "%s, %s" % (before, row["state"])
-    return "%s: %s%s" % (row["lever"], text, " (%s)" % row["reason"] if row["reason"] else "")
+    why = "; why: %s" % row["why"] if row["state"] == "pending" and row["why"] else ""
+    return "%s: %s%s%s" % (row["lever"], text, " (%s)" % row["reason"] if row["reason"] else "", why)
 
 
 def result_of(rows: Sequence[Row], snapshot: Dict[str, Any] | None, changed: bool) -> Result:

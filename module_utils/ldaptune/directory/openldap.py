@@ -191,7 +191,7 @@ def connect(server: Mapping[str, Any]) -> OpenLdap:
     """
     uri = str(server.get("uri") or "")
     if not uri:
-        raise LdaptuneError(problem("no URI to manage the server by", where="tuning_uri", wanted="ldapi://..."))
+        raise LdaptuneError(problem("no URI to manage the server by", where="tuning_config_uri", wanted="ldapi://..."))
     session = Session(
         uri,
         timeout=int(server.get("timeout") or 10),
@@ -227,7 +227,7 @@ def _bind_with_password(session: Session, name: str, server: Mapping[str, Any]) 
             problem(
                 "this would send the configuration password in clear",
                 where=session.uri,
-                do="Use ldapi://, ldaps:// or StartTLS (tuning_starttls: true).",
+                do="Use ldapi://, ldaps:// or StartTLS (tuning_config_starttls: true).",
             )
         )
     session.bind_simple(name, read_password(str(server.get("config_password_file") or "")))

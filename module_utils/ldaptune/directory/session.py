@@ -67,7 +67,7 @@ class Session:
         parts = urlsplit(self.uri)
         if parts.scheme not in ("ldap", "ldaps", "ldapi"):
             raise LdaptuneError(
-                problem("not an LDAP URI", found=self.uri, wanted="ldap://, ldaps:// or ldapi://", where="tuning_uri")
+                problem("not an LDAP URI", found=self.uri, wanted="ldap://, ldaps:// or ldapi://", where="tuning_config_uri")
             )
         if parts.scheme == "ldapi":
             path = socket_path(self.uri)

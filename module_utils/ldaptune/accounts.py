@@ -274,7 +274,8 @@ def run(state: str, options: Mapping[str, Any], check: bool) -> Dict[str, Any]:
 
 
 _HINTS = {
-    "insufficientAccessRights": "Give bind_dn and its password file: an identity that may write below the parent",
+    "insufficientAccessRights": "Give bind_dn and its password file (in the playbook test_accounts_bind_dn and "
+    "test_accounts_bind_password): an identity that may write below the parent",
     "invalidCredentials": "Check bind_dn and its password file; the same password is not tried again",
     "noSuchObject": "The parent of the container must exist",
 }

@@ -115,7 +115,7 @@ def _unreadable(path: str, found: str) -> Dict[str, str]:
         where=path,
         found=found,
         wanted="a whole record as ldaptune wrote it",
-        do="Set the levers by hand from snapshot.json in the run directory on the controller, then move this file away.",
+        do="Set the levers by hand from snapshot.json in the run directory on the controller, then move it away.",
     )
 
 

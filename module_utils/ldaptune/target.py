@@ -75,6 +75,9 @@ class Target:
         if not wrote:
             return False
         values = [wrote["value"]] + ([] if wrote["done"] else [wrote["replaces"]])
+        if wrote["value"] is None and not wrote["done"]:
+            # A value is removed by way of the server's default: a kill in between leaves that.
+            values.append(self.behaviour(key).spec.default)
         return any(self.matches(key, seen, value) for value in values)
 
     def present(self, key: str, seen: Observation) -> Any:

@@ -200,7 +200,11 @@ def _audit_line(target: Target, row: Row, resolved: Mapping[str, Any]) -> str:
     key = row["lever"]
     if row["state"] in ("unsupported", "excluded"):
         return line_of(row)
-    wanted = target.show(key, row["after"]) if key in resolved["levers"] else "-"
+    wish = resolved["levers"].get(key)
+    wanted = "-"
+    if wish:
+        wanted = "" if wish["op"] == "value" else wish["op"].replace("_", " ") + " "
+        wanted += target.show(key, wish["value"])
     effective = "not shown" if row["effective"] is None else target.show(key, row["effective"])
     text = "%s: wanted %s, configured %s, in force %s, %s" % (
         key,

@@ -42,10 +42,13 @@ class Watchdog:
         self.opener = opener
 
     def log(self, text: str) -> None:
-        """Add one line to watchdog.log."""
+        """Add one line to watchdog.log; a full disk must not bar the way home."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        with open(os.open(self.store.watchdog_log, flags, durable.FILE_MODE), "a", encoding="utf-8") as stream:
-            stream.write("%s %s\n" % (now_text(), text.replace("\n", "; ")))
+        line = "%s %s\n" % (now_text(), text.replace("\n", "; "))
+        with contextlib.suppress(OSError), open(
+            os.open(self.store.watchdog_log, flags, durable.FILE_MODE), "a", encoding="utf-8"
+        ) as stream:
+            stream.write(line)
 
     def mine(self) -> Dict[str, Any] | None:
         """Return active.json while it is ours."""

@@ -87,3 +87,33 @@ def test_an_excluded_lever_is_left_to_its_owner(make_slapd, playbooks):
     assert run.code == 0, run.text
     assert run.recap("lab1")["changed"] == 0
     assert lab.slapcat(0) == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"authrate_password_file": ""}, "neither is set"),
+        ({"authrate_password_file": "/no/such/file"}, "there is no file /no/such/file"),
+        ({"authrate_password_file": "", "authrate_password": 10}, "quote it"),
+    ],
+)
+def test_a_password_that_cannot_be_is_said_before_anything_changes(make_slapd, playbooks, changes, said):
+    lab = make_slapd(users=200)
+    job = playbooks(lab)
+    job.write(**changes)
+    run = job.tune("throughput", "-e", "{tuning_consent: []}")
+    assert run.code == 2
+    # Together with what else is wrong.
+    assert said in run.text
+    assert "needs the consent security" in run.text
+    assert state_files(lab) == []
+
+
+def test_what_a_measurement_needs_is_said_beside_what_bars_a_plan(make_slapd, playbooks):
+    lab = make_slapd(users=200)
+    job = playbooks(lab)
+    job.write(tuning_suffix="dc=elsewhere,dc=test", authrate_allow_load=False)
+    run = job.tune("throughput")
+    assert run.code == 2
+    assert "dc=elsewhere,dc=test" in run.text
+    assert "authrate_allow_load" in run.text

@@ -78,7 +78,8 @@ def test_no_result_that_a_play_needs_is_hidden():
 
 
 def test_no_secret_stands_in_an_argument_or_in_an_environment():
-    secret = re.compile(r"authrate_password\b|test_accounts_bind_password\b|_password \}\}")
+    # In a template, where its value would be; a message may name the variable.
+    secret = re.compile(r"\{\{[^}]*\b\w*_password\b[^}]*\}\}")
     allowed = {"ansible.builtin.copy", "vars"}
     for path in TASK_FILES:
         for task in tasks_of(path):

@@ -67,7 +67,12 @@ class Session:
         parts = urlsplit(self.uri)
         if parts.scheme not in ("ldap", "ldaps", "ldapi"):
             raise LdaptuneError(
-                problem("not an LDAP URI", found=self.uri, wanted="ldap://, ldaps:// or ldapi://", where="tuning_config_uri")
+                problem(
+                    "not an LDAP URI",
+                    where="tuning_config_uri",
+                    found=self.uri,
+                    wanted="ldap://, ldaps:// or ldapi://",
+                )
             )
         if parts.scheme == "ldapi":
             path = socket_path(self.uri)

@@ -14,7 +14,6 @@ from .context import Context
 
 _ABSENT = (16,)
 _STORES = ("mdb",)
-_FRONTEND = "olcDatabase={-1}frontend,cn=config"
 
 
 def show_version(version: Tuple[int, ...]) -> str:
@@ -34,7 +33,7 @@ class AttributeLever(Lever):
         """Return the name of the entry that holds the attribute on this server."""
         if self.spec.entry == "database":
             return str(ctx.database["dn"])
-        return _FRONTEND if self.spec.entry == "frontend" else "cn=config"
+        return "cn=config"
 
     def impossible(self, ctx: Context) -> str:
         """Return why this server cannot do it, or ""."""

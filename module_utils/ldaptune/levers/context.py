@@ -112,7 +112,7 @@ def open_context(server: Mapping[str, Any]) -> Context:
                 "this slapd has no ldapi listener",
                 where="pid %d" % slapd.pid,
                 found=" ".join(slapd.uris),
-                do="Add ldapi:/// to its URLs (SLAPD_SERVICES on Debian), or set tuning_config_uri and tuning_config_dn.",
+                do="Add ldapi:/// to its URLs (SLAPD_SERVICES on Debian); or set tuning_config_uri, tuning_config_dn.",
             )
         )
     options = dict(server, uri=uri)

@@ -46,7 +46,7 @@ def main(arguments: List[str]) -> int:
         return _complain("%s has no verdict: the run broke off before one" % run, EXIT_INVALID)
     try:
         sentence, code = str(verdict.get("closing") or verdict["sentence"]), int(verdict["exit_code"])
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         return _complain("%s is not a verdict" % os.path.join(run, VERDICT), EXIT_INTERNAL)
     sys.stdout.write("%s\n" % sentence)
     return code

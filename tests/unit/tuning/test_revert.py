@@ -63,6 +63,17 @@ def test_absent_is_not_its_default(tuned, server):
     assert reverted(tuned)["states"]["slapd.threads"] == "drifted"
 
 
+def test_a_removal_cut_short_at_the_default_is_ours_and_goes_home(tuned, server, store, crash):
+    # A value is removed by writing the default first; killed in between, the default is there and nobody's but ours.
+    server.breaks["slapd.threads"] = lambda key, value: server.values.update({key: 16}) or crash()
+    with pytest.raises(crash):
+        reverted(tuned)
+    server.breaks.clear()
+    assert server.values["slapd.threads"] == 16
+    assert reverted(tuned)["complete"]
+    assert "slapd.threads" not in server.values
+
+
 def test_the_order_home(tuned, server):
     server.events.clear()
     reverted(tuned)

@@ -56,6 +56,13 @@ def test_at_the_deadline_it_restores_as_found_and_ends(tuned, server, store):
     assert "restoring as found" in log(store) and log(store).rstrip().endswith("home")
 
 
+def test_a_full_disk_takes_the_log_and_not_the_way_home(tuned, server, store):
+    token = armed(tuned, -1)
+    os.symlink("/dev/full", store.watchdog_log)
+    Watchdog(store, token, lambda how: tuned).run()
+    assert server.values.get("slapd.log_level") == 256 and "slapd.threads" not in server.values
+
+
 @pytest.mark.parametrize("change", ["gone", "another token"])
 def test_disarmed_it_touches_nothing(tuned, server, store, change):
     token = armed(tuned, -1)

@@ -29,7 +29,7 @@ def test_from_plan_to_verdict(compare):
     begun = compare("planned", schedule="quick", seed=7, host="lab1", profile="throughput", digest="d1")
     assert (begun["changed"], begun["continue"], begun["next"], begun["legs_done"]) == (False, True, None, 0)
     assert [item["name"] for item in begun["prime"]] == ["prime", "settle", "goal"]
-    assert begun["line"].startswith("quick schedule: 16 legs to the first look, about 2 min; at most 16 legs, ")
+    assert begun["line"].startswith("quick schedule: 16 legs to the first look, about 117 s; at most 16 legs, ")
     primed = compare("primed", probe=PROBE)
     assert [leg["index"] for leg in primed["next"]["legs"]] == [0, 1, 2, 3]
     assert primed["schedule"]["fixed"]["rate"] == 7000

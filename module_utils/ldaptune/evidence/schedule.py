@@ -51,7 +51,7 @@ class Plan(NamedTuple):
 PLANS: Dict[str, Plan] = {
     # To try the machinery: legs too short to show less than large effects.
     "brief": Plan((4,), 0.05, Durations(0.2, 0.2, 0.7, 0.5, 1.0, 10.0), Durations(0.3, 0.2, 0.7, 0.5, 1.0, 10.0)),
-    "quick": Plan((4,), 0.05, Durations(0.5, 0.5, 2.5, 1.5, 3.0, 20.0), Durations(1.0, 0.5, 2.5, 1.5, 3.0, 20.0)),
+    "quick": Plan((4,), 0.05, Durations(0.5, 0.5, 2.5, 1.0, 3.0, 20.0), Durations(1.0, 0.5, 2.5, 1.0, 3.0, 20.0)),
     "standard": Plan(
         (4, 8, 12), 0.0221, Durations(4.0, 2.0, 16.0, 8.0, 16.0, 120.0), Durations(20.0, 5.0, 35.0, 15.0, 30.0, 120.0)
     ),

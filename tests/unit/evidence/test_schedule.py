@@ -77,10 +77,10 @@ def test_without_a_p99_there_is_no_fixed_phase():
 def test_the_offered_rate_is_the_same_for_both_arms():
     schedule = with_rate(make_schedule("quick", 1, True, True), 20000.9, 1.5)
     fixed = {json.dumps(item) for leg in schedule["legs"] for item in leg["phases"] if item["name"] == "fixed"}
-    assert fixed == {json.dumps({"name": "fixed", "mode": "open", "seconds": 1.5, "rate": 14000})}
+    assert fixed == {json.dumps({"name": "fixed", "mode": "open", "seconds": 1.0, "rate": 14000})}
     caps = {item["seconds"] for leg in schedule["legs"] for item in leg["phases"] if item["name"] == "prime"}
     assert caps == {5.0}
-    assert schedule["fixed"] == {"rate": 14000, "seconds": 1.5, "as_found_goodput": 20000.9}
+    assert schedule["fixed"] == {"rate": 14000, "seconds": 1.0, "as_found_goodput": 20000.9}
 
 
 @pytest.mark.parametrize(("goodput", "seconds"), [(10000, 1.714), (5000, 3.0), (100, 3.0)])

@@ -45,7 +45,7 @@ tune: setup lab
 	exit "$$status"
 
 test: setup-dev lint
-	@$(PY) -m pytest -n 2 --dist loadfile -m 'not alone' $(PYTEST_ARGS)
+	@$(PY) -m pytest -n 2 --dist worksteal --durations=15 -m 'not alone' $(PYTEST_ARGS)
 	$(PY) -m pytest -m alone $(PYTEST_ARGS)
 
 lint: setup-dev

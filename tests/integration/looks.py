@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import subprocess
 
 from ldaptune.directory.openldap import connect
 
@@ -49,3 +52,17 @@ def state_files(lab):
     """Everything in the host's state directory."""
     top = lab.server["state_dir"]
     return [os.path.join(folder, name) for folder, _, names in os.walk(top) for name in names]
+
+
+@contextlib.contextmanager
+def foreign_client(lab):
+    """Somebody else's binds on this slapd, bounded in time, until the block ends."""
+    command = ["bin/authrate", "--uri", lab.uri, "--accounts", lab.accounts, "--password-file", str(lab.password_file)]
+    client = subprocess.Popen(
+        [*command, "--connections", "4", "--seconds", "30"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        yield
+    finally:
+        client.send_signal(signal.SIGINT)
+        client.wait(timeout=30)

@@ -12,7 +12,7 @@ import pytest
 from ldaptune.directory.openldap import connect
 
 from .conftest import wait_for
-from .looks import log_level, open_connections, settings, state_files
+from .looks import foreign_client, log_level, open_connections, settings, state_files
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root")
 
@@ -43,28 +43,8 @@ def test_foreign_client_in_a_leg_is_invalid(make_slapd, playbooks):
     job = playbooks(lab)
     process = job.start("tune.yml", "-e", "tuning_profile=throughput")
     job.in_leg(process, 2)
-    client = subprocess.Popen(
-        [
-            "bin/authrate",
-            "--uri",
-            lab.uri,
-            "--accounts",
-            lab.accounts,
-            "--password-file",
-            str(lab.password_file),
-            "--connections",
-            "8",
-            "--seconds",
-            "20",
-        ],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
+    with foreign_client(lab):
         run = job.finish(process)
-    finally:
-        client.send_signal(signal.SIGINT)
-        client.wait(timeout=30)
     assert run.code == 2
     _, verdict, _ = job.record()
     assert verdict["verdict"] == "invalid"

@@ -51,7 +51,6 @@ def test_one_bad_host_and_nothing_changes_anywhere(make_slapd, playbooks):
         (["-e", "tuning_profile=throughput", "-e", "{tuning_exclude: [slapd.thread]}"], "slapd.threads"),
         (["-e", "tuning_profile=throughput", "-e", "tuning_measure=sometimes"], "canary"),
         (["-e", "tuning_profile=throughput", "-e", "tuning_remeasure=perhaps"], "tuning_remeasure"),
-        (["-e", "tuning_profile=throughput", "-e", "authrate_allow_load=false"], "authrate_allow_load"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_changes(make_slapd, playbooks, arguments, said):

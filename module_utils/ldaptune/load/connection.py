@@ -6,15 +6,19 @@ from __future__ import annotations
 
 import socket
 import ssl
-from typing import Any, Set
+from typing import Set
 
 from . import wire
 from .names import normal_dn
+from .shots import Shot, message_id
 from .tally import Tally, count
 from .workload import Item
 
 WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 READ = 4096
+
+# What a connection without an operation waits for: nothing that a server could send.
+IDLE: Shot = (b"", b"-", b"-", Item(b"", b"", b"", ""))
 
 RESPONSE_OF = {"bind": wire.BIND_RESPONSE, "search": wire.SEARCH_DONE}
 
@@ -30,12 +34,11 @@ class Lost(Exception):
 class Connection:
     """A non-blocking socket with at most one operation outstanding.
 
-    `want` is the answer if all is well, of a search its last message; `late` has the ids whose time ran out and whose
-    answers may still come.
+    `late` has the ids whose time ran out and whose answers may still come.
     """
 
     __slots__ = (
-        "sock", "recv", "send", "fd", "tls", "want", "id", "item", "sent", "planned", "busy", "alive",
+        "sock", "recv", "send", "fd", "tls", "shot", "sent", "planned", "busy", "alive",
         "rest", "unsent", "late", "entries", "wrong", "references",
     )  # fmt: skip
 
@@ -45,9 +48,7 @@ class Connection:
         self.send = sock.send
         self.fd = sock.fileno()
         self.tls = isinstance(sock, ssl.SSLSocket)
-        self.want = b"-"
-        self.id = b""
-        self.item: Item | None = None
+        self.shot = IDLE
         self.sent = 0
         self.planned = 0
         self.busy = False
@@ -59,11 +60,12 @@ class Connection:
         self.wrong = 0
         self.references = 0
 
-    def read_on(self, data: bytes) -> bytes:
-        """Return `data` and whatever else has arrived; raises Lost at the end of the stream when nothing came."""
+    def read_on(self, data: bytes, asked: int) -> bytes:
+        """Return `data`, for which `asked` octets were read, and whatever else has arrived."""
         pieces = [data]
         piece = data
-        while piece and (self.tls or len(piece) >= 256):
+        while piece and (self.tls or len(piece) >= asked):
+            asked = READ
             try:
                 piece = self.recv(READ)
             except WOULD_BLOCK:
@@ -78,8 +80,7 @@ class Connection:
 
         False only means that it must be read in full.
         """
-        want: Any = self.want
-        item: Any = self.item
+        _, _, want, item = self.shot
         if not data.endswith(want) or len(data) < 32:
             return False
         start, size = 2, data[1]
@@ -98,6 +99,7 @@ class Connection:
         the connection cannot be used any more; what was outstanding is then not counted yet.
         """
         ended = False
+        mine = message_id(self.shot[0]) if self.busy else b""
         try:
             whole, self.rest = wire.cut(self.rest + data)
             for content in whole:
@@ -109,7 +111,7 @@ class Connection:
                     )
                     raise Lost("notice_of_disconnection")
                 id_octets = answer.id.to_bytes(3, "big") if 32768 <= answer.id <= 8388607 else b""
-                if self.busy and not ended and id_octets == self.id:
+                if self.busy and not ended and id_octets == mine:
                     ended = self._mine(answer, tally, kind)
                 elif id_octets in self.late:
                     if answer.tag not in (wire.SEARCH_ENTRY, wire.SEARCH_REFERENCE):
@@ -138,7 +140,7 @@ class Connection:
         if found.code != 0:
             name = wire.result_name(found.code)
             tally.refuse(name)
-            who = self.item.name + ":" if tally.naming and self.item else ""
+            who = self.shot[3].name + ":" if tally.naming else ""
             text = " ".join(filter(None, (who, found.text, *found.referrals)))
             tally.remark(name, text)
         elif kind == "search" and (self.entries != 1 or self.wrong):
@@ -148,5 +150,4 @@ class Connection:
         return True
 
     def _is_expected(self, dn: bytes) -> bool:
-        item: Any = self.item
-        return normal_dn(dn.decode("utf-8", "backslashreplace")) == normal_dn(item.name)
+        return normal_dn(dn.decode("utf-8", "backslashreplace")) == normal_dn(self.shot[3].name)

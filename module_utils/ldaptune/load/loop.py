@@ -3,13 +3,14 @@
 """The event loop of one process: one epoll, kept connections, one operation outstanding on each.
 
 The common case, an answer that is byte for byte the expected one, is handled in the loops themselves; everything else
-goes through `Connection.answers`. Nothing is allocated an operation but the bytes sent and received.
+goes through `Connection.answers`. The process sleeps between most operations, so the CPU's caches are cold each time:
+what counts is how few instructions and objects an operation touches.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
+import os
 import select
 import socket
 import struct
@@ -17,22 +18,19 @@ import time
 from typing import Any, Callable, Dict, List, Set, Tuple
 
 from . import wire
-from .connection import READ, WOULD_BLOCK, Connection, Lost
+from .connection import IDLE, READ, WOULD_BLOCK, Connection, Lost
+from .shots import Armoury, Shot, message_id
 from .tally import CHUNK, SECOND, Tally, count
-from .workload import Item
 
 CHECK_NS = 50000000
 SLIVER_NS = 10000000
 WAIT_SECONDS = 0.05
-FIRST_ID = 65536
-MANY_IDS = 4096
-SUCCESS_TAIL = b"\x0a\x01\x00\x04\x00\x04\x00"
 LAG_EVERY = 32
 # The kernel's time of arrival, of which a sample is compared with the time of reading; the socket module has no name.
 SO_TIMESTAMPNS = 35
 
 clock = time.perf_counter_ns
-Draw = Callable[[], Item]
+Draw = Callable[[], Shot]
 
 
 class Loop:
@@ -47,25 +45,11 @@ class Loop:
         self.epoll = select.epoll()
         self.retired: Set[bytes] = set()
         self.is_bind = kind == "bind"
-        tag = b"\x61" if self.is_bind else b"\x65"
-        self.answer = (b"\x30\x0e\x02\x03", tag + b"\x07" + SUCCESS_TAIL)
-        self.many_ids = 0
-        self.next_id: Callable[[], Tuple[bytes, bytes]] = self._ids()
+        self.armoury = Armoury(kind)
         self.tally = Tally()
         self.progress: Callable[[Dict[str, Any]], None] | None = None
-        self.learned: Tuple[bytes, bytes] | None = None
         self.check_at = 0
         self.second_at = 0
-
-    def _ids(self) -> Callable[[], Tuple[bytes, bytes]]:
-        """Return a source of (message id, expected answer): the same ids over and over, so both are made once.
-
-        RFC 4511 allows an id again once its final answer came; ids still awaited are in `retired`.
-        """
-        before, behind = self.answer
-        self.many_ids = max(MANY_IDS, 4 * len(self.connections))
-        numbers = [wire.three_byte_id(number) for number in range(FIRST_ID, FIRST_ID + self.many_ids)]
-        return itertools.cycle([(octets, before + octets + behind) for octets in numbers]).__next__
 
     def add(self, sock: socket.socket) -> None:
         """Take over a connected, non-blocking socket."""
@@ -84,10 +68,6 @@ class Loop:
     def begin(self, start: int) -> Tally:
         """Start counting anew."""
         self.tally = Tally()
-        if self.learned or self.many_ids < 4 * len(self.connections):
-            self.answer = self.learned or self.answer
-            self.learned = None
-            self.next_id = self._ids()
         self.check_at = start + CHECK_NS
         self.second_at = start + SECOND
         return self.tally
@@ -102,11 +82,10 @@ class Loop:
 
     def closed(self, draw: Draw, end: int) -> None:  # noqa: PLR0912, PLR0915 - one flat loop: calls cost
         """Keep every connection busy until `end` (ns of perf_counter) or until `draw` is exhausted."""
-        tally, table, poll, next_id, retired = self.tally, self.table, self.epoll.poll, self.next_id, self.retired
+        tally, table, poll, retired = self.tally, self.table, self.epoll.poll, self.retired
         is_bind, slow, fresh, append = self.is_bind, self._slow, tally.fresh, tally.fresh.append
-        many = len(self.connections) + 1
-        size = 256 if is_bind else READ
-        lag_due, waited = LAG_EVERY, 0
+        many, read, size = len(self.connections) + 1, self.reader(), self.reading
+        mark, sampled, waited, returned = LAG_EVERY, -1, 0, 0
 
         def again(c: Connection, at: int) -> None:
             self.send_next(c, draw, at)
@@ -115,17 +94,19 @@ class Loop:
         for c in self.connections:
             if c.alive and not c.busy:
                 self.send_next(c, draw, now)
+        check_at = self.check_at
         while now < end:
             before = clock()
             events = poll(WAIT_SECONDS, many)
-            now = returned = clock()
+            now = clock()
             waited += now - before
-            lag_due -= len(events)
-            sampled = self._kernel_lag(events) if lag_due < 0 else -1
+            # by answers, not by awakenings: after a standstill many come at once, and they are the ones that lay unread
+            if len(fresh) + len(events) >= mark:
+                sampled, returned = self._kernel_lag(events), now
             for fd, _ in events:
                 c = table[fd]
                 try:
-                    data = c.recv(size)
+                    data = read(fd, size)
                 except WOULD_BLOCK:
                     self._flush(c)
                     continue
@@ -133,23 +114,22 @@ class Loop:
                     self._lost(c, "reset")
                     continue
                 now = clock()
-                if data == c.want if is_bind else c.holds_entry(data):
+                if data == c.shot[1] or (not is_bind and c.holds_entry(data)):
                     append(now - c.sent)
                 elif not slow(c, data, now):
                     continue
                 # The rest of this block is send_next, spelled out: it is half of what an operation costs here.
                 try:
-                    c.item = item = draw()
+                    shot = draw()
                 except StopIteration:
                     self._idle(c)
-                    self.check_at = 0  # it may have been the last
+                    check_at = 0  # it may have been the last
                     continue
-                c.id, c.want = next_id()
-                if retired:
-                    while c.id in retired:
-                        c.id, c.want = next_id()
+                if retired and message_id(shot[0]) in retired:
+                    shot = self.armoury.shot(shot[3], retired)
+                c.shot = shot
                 c.sent = now
-                data = item[0] + c.id + item[1]
+                data = shot[0]
                 try:
                     done = c.send(data)
                 except OSError as error:
@@ -157,27 +137,31 @@ class Loop:
                     continue
                 if done != len(data):
                     self._keep(c, data[done:])
-            if sampled >= 0:
-                lag_due = LAG_EVERY
-                tally.fresh_lag.append(sampled + (now - returned) // 2)
-            if len(fresh) >= CHUNK:
-                tally.flush()
-            if now >= self.check_at and (self.check(now, again) or not any(c.busy for c in self.connections)):
-                break
+            if returned:
+                if sampled >= 0:
+                    tally.fresh_lag.append(sampled + (now - returned) // 2)
+                returned = 0
+                if len(fresh) >= CHUNK:
+                    tally.flush()
+                mark = len(fresh) + LAG_EVERY
+            if now >= check_at:
+                if self.check(now, again) or not any(c.busy for c in self.connections):
+                    break
+                check_at = self.check_at
+                mark = min(mark, len(fresh) + LAG_EVERY)  # a second's end empties `fresh`
         tally.waited_ns += waited
 
     def send_next(self, c: Connection, draw: Draw, now: int) -> None:
         """Send the next operation on an idle connection."""
         try:
-            item = draw()
+            shot = draw()
         except StopIteration:
             self._idle(c)
             return
-        octets, want = self.next_id()
-        while octets in self.retired:
-            octets, want = self.next_id()
-        c.item, c.id, c.want, c.sent, c.planned, c.busy = item, octets, want, now, 0, True
-        data = item.head + octets + item.tail
+        if self.retired and message_id(shot[0]) in self.retired:
+            shot = self.armoury.shot(shot[3], self.retired)
+        c.shot, c.sent, c.planned, c.busy = shot, now, 0, True
+        data = shot[0]
         try:
             done = c.send(data)
         except OSError as error:
@@ -185,6 +169,18 @@ class Loop:
             return
         if done != len(data):
             self._keep(c, data[done:])
+
+    def reader(self) -> Callable[[int, int], bytes]:
+        """Return a function (descriptor, octets) that reads a connection; a plain one by the call that costs least."""
+        if not any(c.tls for c in self.connections):
+            return os.read
+        table = self.table
+        return lambda fd, size: table[fd].recv(size)
+
+    @property
+    def reading(self) -> int:
+        """How many octets to read first."""
+        return self.armoury.reading if self.is_bind else READ
 
     def drain(self) -> None:
         """Wait for what is outstanding, at most the operation timeout; afterwards nothing is."""
@@ -230,14 +226,14 @@ class Loop:
 
     def _idle(self, c: Connection) -> None:
         c.busy = False
-        c.want = b"-"
+        c.shot = IDLE
 
     def _slow(self, c: Connection, data: bytes, now: int) -> bool:
         """Read an answer in full; return whether the connection is free for the next operation."""
         try:
             if not data:
                 raise Lost("eof" if c.busy else "eof_idle")
-            data = c.read_on(data)
+            data = c.read_on(data, self.reading)
             whole = not c.rest
             ended = c.answers(data, self.tally, self.retired, self.kind)
         except Lost as lost:
@@ -247,18 +243,12 @@ class Loop:
             return False
         if c.entries < 0:
             if self.is_bind and whole and not c.rest:
-                self._learn(data, c.id)
+                self.armoury.learn(data, message_id(c.shot[0]))
             self.tally.fresh.append(now - (c.planned or c.sent))
             if c.planned:
                 self.tally.fresh_service.append(now - c.sent)
         c.entries = c.wrong = c.references = 0
         return True
-
-    def _learn(self, data: bytes, octets: bytes) -> None:
-        """Note how this server writes a success, to know it at a glance from the next phase on."""
-        before, found, behind = data.partition(octets)
-        if found and octets not in behind and len(wire.cut(data)[0]) == 1:
-            self.learned = (before, behind)
 
     def _lost(self, c: Connection, name: str) -> None:
         """Give a connection up: what was outstanding on it failed, answers still due will not come."""
@@ -312,8 +302,9 @@ class Loop:
                     self._lost(c, "op_timeout")
                     continue
                 self.tally.fail("op_timeout")
-                c.late.add(c.id)
-                self.retired.add(c.id)
+                late = message_id(c.shot[0])
+                c.late.add(late)
+                self.retired.add(late)
                 c.entries = c.wrong = c.references = 0
                 free(c, now)
 

@@ -12,7 +12,7 @@ import math
 from collections import deque
 from typing import Deque
 
-from .connection import READ, WOULD_BLOCK, Connection
+from .connection import WOULD_BLOCK, Connection
 from .loop import WAIT_SECONDS, Draw, Loop, clock
 from .pacing import Timer
 from .tally import CHUNK, SECOND
@@ -32,7 +32,7 @@ def run(  # noqa: PLR0912, PLR0915 - one flat loop: calls cost
     tally.planned = total = max(0, math.ceil((end - start) / step - offset - 1e-6))
     free: Deque[Connection] = deque(c for c in loop.connections if c.alive and not c.busy)
     timer = Timer(loop.epoll)
-    many, size = len(loop.connections) + 2, 256 if loop.is_bind else READ
+    many, read, size = len(loop.connections) + 2, loop.reader(), loop.reading
     number = 0
     armed = -1  # for which operation the timer is set
     freed = start  # when the last connection came free that a due operation had waited for
@@ -79,7 +79,7 @@ def run(  # noqa: PLR0912, PLR0915 - one flat loop: calls cost
                     continue
                 c = table[fd]
                 try:
-                    data = c.recv(size)
+                    data = read(fd, size)
                 except WOULD_BLOCK:
                     loop._flush(c)
                     continue
@@ -87,7 +87,7 @@ def run(  # noqa: PLR0912, PLR0915 - one flat loop: calls cost
                     loop._lost(c, "reset")
                     continue
                 now = clock()
-                if data == c.want if loop.is_bind else c.holds_entry(data):
+                if data == c.shot[1] or (not loop.is_bind and c.holds_entry(data)):
                     fresh.append(now - c.planned)
                     fresh_service.append(now - c.sent)
                 elif not slow(c, data, now):

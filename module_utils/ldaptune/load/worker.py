@@ -17,9 +17,10 @@ from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Tuple
 from . import limits, open_loop, patterns
 from .connect import ConnectFailed, Security, login, open_connection
 from .loop import Loop, clock
+from .shots import FEWEST, Shot
 from .tally import SECOND, count
 from .uri import Target
-from .workload import Item, Workload
+from .workload import Workload
 
 
 class Job(NamedTuple):
@@ -45,6 +46,7 @@ class Worker:
         self.line = line
         self.totals: Dict[str, int] = {}
         self.stop = False
+        self.shots: List[Shot] = []
         self.loop = Loop(job.workload.kind, job.timeout, self._stopped)
         if job.live:
             self.loop.progress = lambda row: self._say({"row": row})
@@ -97,16 +99,20 @@ class Worker:
                 raise
         self.loop.add(sock)
 
-    def _draw(self, spec: Dict[str, Any]) -> Callable[[], Item]:
-        job = self.job
+    def _draw(self, spec: Dict[str, Any]) -> Callable[[], Shot]:
+        job, armoury = self.job, self.loop.armoury
         items = job.workload.items
+        if armoury.renew():
+            self.shots = []
         if spec["mode"] == "sample":
             many = spec["many"] if job.number == 0 else 0
-            return iter([items[number * len(items) // many] for number in range(many)][: len(items)]).__next__
+            chosen = [items[number * len(items) // many] for number in range(many)][: len(items)]
+            return iter(armoury.shots(chosen)).__next__
         if spec["mode"] == "pass":
-            return iter(items[job.number :: job.processes]).__next__
+            return map(armoury.shot, items[job.number :: job.processes]).__next__
+        self.shots = self.shots or armoury.shots(items, FEWEST)
         seed = "%s/%s/%d" % (job.seed, spec["name"], job.number)
-        return patterns.drawer(items, seed, job.workload.sequential, job.number, job.processes)
+        return patterns.drawer(self.shots, seed, job.workload.sequential, job.number, job.processes)
 
     def _phase(self, spec: Dict[str, Any], start: int) -> Dict[str, Any]:
         loop, draw = self.loop, self._draw(spec)

@@ -39,13 +39,17 @@ class Driven:
     def go(self, many, seconds=20.0):
         """Send `many` operations in a closed loop, no longer than `seconds`."""
         start = clock()
+        self.loop.armoury.renew()
         tally = self.loop.begin(start)
-        self.loop.closed(map(self.make, range(many)).__next__, start + int(seconds * SECOND))
+        self.loop.closed(self.draw(range(many)), start + int(seconds * SECOND))
         self.loop.end(start, clock())
         return tally
 
     def endless(self):
-        return map(self.make, itertools.count()).__next__
+        return self.draw(itertools.count())
+
+    def draw(self, numbers):
+        return map(self.loop.armoury.shot, map(self.make, numbers)).__next__
 
 
 @pytest.fixture

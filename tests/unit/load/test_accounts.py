@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ldaptune.load import credentials, filters, names, patterns, wire, workload
+from ldaptune.load.shots import Armoury, message_id
+from ldaptune.load.workload import Item
 from ldaptune.problems import LdaptuneError
 
 
@@ -177,3 +179,15 @@ def test_accounts_may_come_from_the_rows():
     ]
     with pytest.raises(LdaptuneError, match="no accounts"):
         workload.accounts_of("", credentials.parse(b"p", "f"))
+
+
+def test_few_accounts_get_many_message_ids():
+    """So that an answer that comes twice is not taken for the next operation's."""
+    armoury = Armoury("bind")
+    items = [Item(b"0\x0c\x02\x03", b"tail", b"", name) for name in "ab"]
+    made = armoury.shots(items, 256)
+    assert len({message_id(request) for request, *_ in made}) == len(made) == 256
+    assert [item.name for *_, item in made[:4]] == ["a", "b", "a", "b"]
+    first, again = made[0][0], armoury.shot(items[0], {message_id(request) for request, *_ in made})[0]
+    assert message_id(again) not in {message_id(request) for request, *_ in made}
+    assert first.replace(message_id(first), message_id(again)) == again

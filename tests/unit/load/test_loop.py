@@ -11,8 +11,9 @@ import threading
 import time
 
 import pytest
-from ldaptune.load import open_loop, phase, wire
-from ldaptune.load.loop import FIRST_ID, clock
+from ldaptune.load import open_loop, phase, shots, wire
+from ldaptune.load.loop import clock
+from ldaptune.load.shots import FIRST_ID
 from ldaptune.load.workload import Item
 
 NOTICE = bytes.fromhex(
@@ -89,12 +90,12 @@ def test_long_form_lengths_in_pieces_cost_no_cpu_and_are_learned(fake_server, dr
     tally = driven.go(1)
     assert tally.whole.count == 1
     assert 1 <= len(read) <= 4  # woken by pieces only
-    assert driven.loop.learned is None
+    assert driven.loop.armoury.learned is None
     driven.go(3)
-    assert driven.loop.learned is not None
+    assert driven.loop.armoury.learned is not None
     tally = driven.go(20)
     assert (tally.whole.count, tally.errors) == (20, 0)
-    assert driven.loop.answer[0].startswith(b"\x30\x84")
+    assert driven.loop.armoury.form[0].startswith(b"\x30\x84")
 
 
 def test_refusals_are_counted_by_name_and_are_no_successes(fake_server, drive, answers):
@@ -312,7 +313,9 @@ def test_a_late_answer_is_credited_to_nobody(fake_server, drive, answers):
     assert not driven.loop.retired
 
 
-def test_an_id_still_awaited_is_not_used_again(fake_server, drive, answers):
+def test_an_id_still_awaited_is_not_used_again(fake_server, drive, answers, monkeypatch):
+    monkeypatch.setattr(shots, "MANY_IDS", 200)
+
     def script(client):
         requests = client.requests()
         held = next(requests)
@@ -322,9 +325,9 @@ def test_an_id_still_awaited_is_not_used_again(fake_server, drive, answers):
             client.send(answers.result(request.id))
 
     driven = drive(fake_server(script), timeout=0.1)
-    tally = driven.go(driven.loop.many_ids + 50)
+    tally = driven.go(shots.MANY_IDS + 50)
     assert tally.failures == {"op_timeout": 1}
-    assert tally.whole.count == driven.loop.many_ids + 49
+    assert tally.whole.count == shots.MANY_IDS + 49
 
 
 def test_a_silent_server_ends_the_phase(fake_server, drive):

@@ -44,8 +44,9 @@ tune: setup lab
 	fi
 	exit "$$status"
 
+# The long tests come first (tests/conftest.py), and one test at a time goes to whichever worker is free.
 test: setup-dev lint
-	@$(PY) -m pytest -n 2 --dist worksteal --durations=15 -m 'not alone' $(PYTEST_ARGS)
+	@$(PY) -m pytest -n 2 --dist load --maxschedchunk 1 --durations=15 -m 'not alone' $(PYTEST_ARGS)
 	$(PY) -m pytest -m alone $(PYTEST_ARGS)
 
 lint: setup-dev
@@ -56,9 +57,7 @@ lint: setup-dev
 	ruff check -q
 	mypy
 	vermin -q -t=3.8- --no-tips --violations library module_utils
-	for file in library/*.py; do
-	    ansible-doc -t module "$$(basename "$$file" .py)" > /dev/null
-	done
+	ansible-doc -t module $(patsubst library/%.py,%,$(wildcard library/*.py)) > /dev/null
 	for role in roles/*/; do
 	    ansible-doc -t role -r roles "$$(basename "$$role")" | grep -q . || { echo "$$role has no argument_specs"; exit 1; }
 	done

@@ -160,7 +160,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils.ldaptune.opening import open_target
 from ..module_utils.ldaptune.problems import LdaptuneError
 from ..module_utils.ldaptune.server_options import SERVER_OPTIONS
-from ..module_utils.ldaptune.tuning import arm_finished, arm_started
+from ..module_utils.ldaptune.tuning_leg import arm_finished, arm_started
 
 
 def work(params: Dict[str, Any]) -> Dict[str, Any]:

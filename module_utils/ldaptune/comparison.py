@@ -1,21 +1,24 @@
 # Copyright: the ldaptune authors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A comparison in a run directory: planned, primed, legs added, judged. Everything starts again from legs.json."""
+"""A comparison in a run directory: planned, primed, legs added, judged. Everything starts again from legs.json.
+
+The verdict and its report are imported where they are asked for: most legs come before a look and need neither.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List
+from typing import TYPE_CHECKING, Any, Dict, List
 
 from .evidence.expect import normal_expect, wants_p99
 from .evidence.legs import Judged, judge_leg
 from .evidence.schedule import make_schedule, next_legs, with_rate
-from .evidence.verdict import Verdict, judge, settled
 from .problems import LdaptuneError, problem
 from .report.files import LEGS, RESULT, SUMMARY, VERDICT, finite, read_json, write_json, write_text
 from .report.lines import leg_line
-from .report.model import make_result
-from .report.text import summary
+
+if TYPE_CHECKING:
+    from .evidence.verdict import Verdict
 
 Record = Dict[str, Any]
 Answer = Dict[str, Any]
@@ -88,6 +91,8 @@ def added(run_dir: str, leg: Dict[str, Any], write: bool = True) -> Answer:
     line = leg_line(judged[-1], len(schedule["legs"]))
     looked = done % 4 == 0 and done // 4 in schedule["looks"]
     if looked or not judged[-1]["valid"]:
+        from .evidence.verdict import judge, settled
+
         verdict = judge(judged, schedule, record["expect"], record["aa"])
         if settled(verdict) or done == len(schedule["legs"]):
             if write:
@@ -102,6 +107,8 @@ def judged_again(run_dir: str, broken: str = "", outcome: str = "", write: bool 
     `broken` says why the run could not go on and `outcome` what became of the host ("kept on lab1"); both stay in the
     record. `said` goes to `make_result`.
     """
+    from .evidence.verdict import judge
+
     record = load(run_dir)
     ended: Record = {"text": outcome, "lost": said.get("live_only") or []} if outcome else record.get("outcome") or {}
     for name, value in (("broken", broken), ("outcome", ended)):
@@ -168,6 +175,9 @@ def _answer(record: Record, line: str, **more: Any) -> Answer:
 
 
 def _write_verdict(run_dir: str, record: Record, judged: List[Judged], verdict: Verdict, **said: Any) -> None:
+    from .report.model import make_result
+    from .report.text import summary
+
     beside = {name: read_json(os.path.join(run_dir, "%s.json" % name)) for name in BESIDE}
     result = make_result(os.path.basename(os.path.abspath(run_dir)), record, judged, verdict, beside, **said)
     write_json(os.path.join(run_dir, RESULT), result)

@@ -1,6 +1,6 @@
 # Copyright: the ldaptune authors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the modules tuning_profile and tuning_arm do, as plain functions: options in, result out."""
+"""What the module tuning_profile does, as plain functions: options in, result out."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import Any, Dict, List, Mapping, Sequence
 
 from . import measurement, watchdog
 from .apply import carry_out, settle_states, states_of
-from .arm import Arms
-from .host.process import figures
 from .levers.table import LEVERS
 from .plan import Plan, Row, before_of, diff_of
-from .problems import LdaptuneError, Problem, problem, render
+from .problems import LdaptuneError, Problem, render
 from .revert import adopt, go_home, home_lines, plan_home
-from .snapshot import Snapshot, now_text
+from .snapshot import Snapshot
 from .target import Target
 
 Result = Dict[str, Any]
@@ -286,54 +284,3 @@ def adopted(target: Target, check: bool = False, owner: str = "") -> Result:
     result["notes"] = notes
     result["lines"] = ["adopted: snapshot %s is no way home any more" % name for name in names] or ["nothing to adopt"]
     return result
-
-
-def arm_started(
-    target: Target, resolved: Mapping[str, Any], arm: str, watch_seconds: int, owner: str = ""
-) -> Result:
-    """Put the host into an arm, read it back; the counters come last, so that nothing of ours follows them.
-
-    Raises LdaptuneError unless the run `owner` has this host in hand: it began with `applied`, and nobody ended it.
-    """
-    measurement.measuring(target.store, owner)
-    with target.store.lock():
-        reference = measurement.measuring(target.store, owner)["reference"]
-        arms = Arms(target, resolved, reference)
-        arms.remember()
-        if watch_seconds:
-            name = str(resolved.get("name", ""))
-            watchdog.arm(target.store, target.ctx.server, name, watch_seconds, owner=owner, reference=reference)
-        elif not watchdog.alive(target.store):
-            raise LdaptuneError(
-                problem(
-                    "no watchdog is armed, so nothing is flipped",
-                    where="watch_seconds",
-                    found="0",
-                    wanted="seconds until this host returns to as found by itself",
-                )
-            )
-        drifted = arms.set(arm)
-        readback = arms.read_back(arm, drifted)
-    return _leg(target, arm, readback, start=True)
-
-
-def arm_finished(target: Target, resolved: Mapping[str, Any], arm: str, owner: str = "") -> Result:
-    """Read the host at the end of a leg: the counters first; nothing is written."""
-    counted = _leg(target, arm, {}, start=False)
-    reference = measurement.measuring(target.store, owner)["reference"]
-    counted["readback"] = Arms(target, resolved, reference).read_back(arm)
-    return counted
-
-
-def _leg(target: Target, arm: str, readback: Dict[str, Any], start: bool) -> Result:
-    # /proc is read on the load's side of the counters: our own reading of them is in neither CPU time.
-    process = {} if start else figures(target.ctx.slapd)
-    counters = target.ctx.directory.counters()
-    return {
-        "changed": False,
-        "arm": arm,
-        "readback": readback,
-        "counters": counters,
-        "slapd": process or figures(target.ctx.slapd),
-        "time": now_text(),
-    }

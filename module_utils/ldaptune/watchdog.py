@@ -20,7 +20,7 @@ import sys
 import time
 from typing import Any, Callable, Mapping, Tuple
 
-from . import durable, payload, watchdog_process
+from . import durable
 from .problems import LdaptuneError, Problem, problem
 from .snapshot import Store, now_text
 
@@ -100,6 +100,9 @@ def arm(
 
 def _start(store: Store, token: str) -> int:
     """Start the process and return its pid once it holds its lock."""
+    # Each leg only renews it: what starts it is imported here.
+    from . import payload, watchdog_process
+
     home = os.path.join(store.root, "watchdog")
     shutil.rmtree(home, ignore_errors=True)
     durable.make_private(home)

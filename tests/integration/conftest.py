@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -25,6 +26,11 @@ class Run:
     def __init__(self, code, text):
         self.code = code
         self.text = text
+
+    def refusal(self, host):
+        """What was said when this host failed."""
+        (line,) = [row for row in self.text.splitlines() if re.match(r"fatal: \[%s\b" % host, row)]
+        return line
 
     def recap(self, host):
         """The counters of a host's recap line as a dict of int."""
@@ -58,7 +64,7 @@ class Playbooks:
             "tuning_suffix": lab.suffix,
             "tuning_restart_command": lab.server["restart_command"],
             "tuning_state_dir": lab.server["state_dir"],
-            "tuning_watch_seconds": 1,
+            "tuning_watch_seconds": 0.2,
             "tuning_schedule": "brief",
             "tuning_consent": ["security", "availability"],
             "tuning_profile_paths": [str(self.profiles), str(CHECKOUT / "tuning_profiles")],
@@ -70,9 +76,10 @@ class Playbooks:
             "authrate_connections": 8,
         }
 
-    def write(self, **changes):
-        """Write the inventory; `changes` are variables of every host."""
-        hosts = {name: {**self.host_vars(lab), **changes} for name, lab in zip(self.hosts, self.labs)}
+    def write(self, *own, **changes):
+        """Write the inventory; `changes` are variables of every host, `own` those of each in turn."""
+        rows = zip(self.hosts, self.labs, own or [{}] * len(self.hosts))
+        hosts = {name: {**self.host_vars(lab), **changes, **mine} for name, lab, mine in rows}
         tree = {
             "all": {
                 # A listed localhost and an inventory-wide become are common, and break what forgets about them.

@@ -66,14 +66,17 @@ def _unescape(text: str) -> str:
     return out.decode("utf-8", "backslashreplace")
 
 
+def _normal_text(text: str) -> str:
+    return re.sub(r'([,+"\\\\<>;=])', r"\\\1", " ".join(_unescape(text).lower().split()))
+
+
 def _normal_pair(text: str) -> str:
     name, _sep, value = text.partition("=")
-    name = name.strip().lower()
+    # No type has such characters; in a name that is none, a quote must not reach over what follows.
+    name = _normal_text(name).replace("\\=", "\\3d")
     if name.startswith("oid."):
         name = name[4:]
-    value = " ".join(_unescape(value).lower().split())
-    value = re.sub(r'([,+"\\\\<>;=])', r"\\\1", value)
-    return "%s=%s" % (_OIDS.get(name, name), value)
+    return "%s=%s" % (_OIDS.get(name, name), _normal_text(value))
 
 
 def normalise_dn(text: str) -> str:

@@ -9,7 +9,6 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 from urllib.parse import quote, urlsplit
 
 from ..problems import LdaptuneError, problem
-from . import tls
 from .errors import DirectoryRefused, DirectoryTimeout, DirectoryUnreachable, as_text
 from .ldapi import socket_path
 
@@ -90,6 +89,9 @@ class Session:
             # ldap3 refuses a path that it takes for a host name; it wants the percent-encoded form.
             encoded = "ldapi://" + quote(path, safe="")
             return ldap3.Server(encoded, get_info=ldap3.NONE, connect_timeout=self.timeout)
+        # Not for ldapi, which is nearly every connection.
+        from . import tls
+
         return ldap3.Server(
             parts.hostname or "127.0.0.1",
             port=parts.port or (636 if parts.scheme == "ldaps" else 389),
@@ -113,6 +115,8 @@ class Session:
         self._guarded("connect", "", self._connection.open)
         if self._starttls:
             self._count("extended")
+            from . import tls
+
             try:
                 tls.start(self._connection, self.uri, self.timeout)
             except LdaptuneError:

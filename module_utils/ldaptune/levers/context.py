@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, Dict, Mapping, Tuple
 
 from ..directory.openldap import DirectoryTimeout, DirectoryUnreachable, OpenLdap, connect
-from ..host import process, service
+from ..host import process
 from ..host.facts import host_facts
 from ..host.process import Slapd
 from ..problems import LdaptuneError, problem
@@ -63,6 +63,8 @@ class Context:
 
         `hung` says that it stopped answering by our doing: it is then killed first, as nothing else ends it.
         """
+        from ..host import service
+
         self.directory.close()
         if hung:
             service.kill_hung(self.slapd)

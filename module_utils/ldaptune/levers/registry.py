@@ -6,29 +6,47 @@ from __future__ import annotations
 
 from typing import Dict, Type
 
-from . import cpu, mdb, server
 from .attribute import AttributeLever
 from .base import Lever
-from .listener_threads import ListenerThreads
-from .log_file import LogFileLever
 from .table import LEVERS
-
-_BEHAVIOURS: Dict[str, Type[Lever]] = {
-    "slapd.log_level": server.LogLevel,
-    "slapd.log_file": LogFileLever,
-    "slapd.threads": server.Threads,
-    "slapd.thread_queues": server.ThreadQueues,
-    "slapd.listener_threads": ListenerThreads,
-    "database.max_size": mdb.MaxSize,
-    "database.max_readers": mdb.MaxReaders,
-    "database.env_flags": mdb.EnvFlags,
-    "database.search_stack": mdb.SearchStack,
-    "database.cache": mdb.Cache,
-    "cpu.listener": cpu.ListenerCpus,
-    "cpu.workers": cpu.WorkerCpus,
-}
 
 
 def behaviour(key: str) -> Lever:
     """Return the lever of this key; KeyError for a key that the table does not have."""
-    return _BEHAVIOURS.get(key, AttributeLever)(LEVERS[key])
+    return _class_of(key)(LEVERS[key])
+
+
+def _class_of(key: str) -> Type[Lever]:
+    # Imported when asked for: a leg flips two or three levers, and its module compiles what it imports at every start.
+    part = key.partition(".")[0]
+    if part == "cpu":
+        from . import cpu
+
+        return {"cpu.listener": cpu.ListenerCpus, "cpu.workers": cpu.WorkerCpus}[key]
+    if part == "database":
+        from . import mdb
+
+        stores: Dict[str, Type[Lever]] = {
+            "database.max_size": mdb.MaxSize,
+            "database.max_readers": mdb.MaxReaders,
+            "database.env_flags": mdb.EnvFlags,
+            "database.search_stack": mdb.SearchStack,
+            "database.cache": mdb.Cache,
+        }
+        return stores.get(key, AttributeLever)
+    if key == "slapd.listener_threads":
+        from .listener_threads import ListenerThreads
+
+        return ListenerThreads
+    if key == "slapd.log_file":
+        from .log_file import LogFileLever
+
+        return LogFileLever
+    from . import server
+
+    own: Dict[str, Type[Lever]] = {
+        "slapd.log_level": server.LogLevel,
+        "slapd.threads": server.Threads,
+        "slapd.thread_queues": server.ThreadQueues,
+    }
+    return own.get(key, AttributeLever)

@@ -8,7 +8,7 @@ import copy
 import os
 
 import pytest
-from ldaptune import tuning, watchdog
+from ldaptune import tuning_leg, watchdog
 from ldaptune.levers.table import LEVERS, in_force, risk_by_value
 from ldaptune.problems import LdaptuneError, problem
 from ldaptune.snapshot import Identity, Store
@@ -170,7 +170,7 @@ def watched(monkeypatch):
     dead = []
     monkeypatch.setattr(watchdog, "_start", lambda store, token: 4711)
     monkeypatch.setattr(watchdog, "alive", lambda store: store.active() is not None and store not in dead)
-    monkeypatch.setattr(tuning, "figures", lambda slapd: {"pid": 1})
+    monkeypatch.setattr(tuning_leg, "figures", lambda slapd: {"pid": 1})
     return dead
 
 

@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import pytest
-from ldaptune import tuning, watchdog
+from ldaptune import tuning_leg, watchdog
 from ldaptune.problems import LdaptuneError
-from ldaptune.tuning import applied, arm_finished, arm_started, reverted
+from ldaptune.tuning import applied, reverted
+from ldaptune.tuning_leg import arm_finished, arm_started
 
 WANTED = {"slapd.log_level": 32768, "database.max_readers": 200, "slapd.threads": 32, "slapd.thread_queues": 1}
 FLIPS = ["slapd.log_level", "slapd.threads", "slapd.thread_queues"]
@@ -22,7 +23,7 @@ def resolved(profile):
 def measured(target, server, resolved, consent, monkeypatch, watched):
     """A target with the profile applied, whose watchdog is only noted."""
     arm = watchdog.arm
-    monkeypatch.setattr(tuning, "figures", lambda slapd: server.events.append("figures") or {"pid": 1})
+    monkeypatch.setattr(tuning_leg, "figures", lambda slapd: server.events.append("figures") or {"pid": 1})
     monkeypatch.setattr(
         watchdog, "arm", lambda *how, **more: server.events.append("watchdog %d" % how[3]) or arm(*how, **more)
     )

@@ -8,7 +8,8 @@ import copy
 
 import pytest
 from ldaptune.problems import LdaptuneError
-from ldaptune.tuning import Refused, adopted, applied, arm_finished, arm_started, audited, reverted
+from ldaptune.tuning import Refused, adopted, applied, audited, reverted
+from ldaptune.tuning_leg import arm_finished, arm_started
 
 WANTED = {"slapd.log_level": 32768, "slapd.threads": 32}
 

@@ -10,7 +10,8 @@ import copy
 import pytest
 from ldaptune import durable, watchdog_process
 from ldaptune.problems import LdaptuneError
-from ldaptune.tuning import Refused, applied, arm_finished, arm_started, audited, reverted
+from ldaptune.tuning import Refused, applied, audited, reverted
+from ldaptune.tuning_leg import arm_finished, arm_started
 from ldaptune.watchdog_process import Watchdog
 
 A = {"slapd.log_level": 32768, "slapd.threads": 32, "slapd.idle_timeout": 300}

@@ -22,7 +22,8 @@ options:
       - V(audited) reads wanted, configured and effective values of every lever, and writes nothing.
       - V(reverted) returns to O(snapshot), without it to what the run O(owner) found when it began, without both to
         before all runs. What someone else changed since is left alone and named. A map used beyond 80 percent of its
-        old size stays as it is, and the reason says so. It ends a measurement in progress, and says so.
+        old size stays as it is, and the reason says so. It ends a measurement in progress, and says so. Where the
+        configuration lay elsewhere when it was changed, it is refused with the place of the way home.
       - V(adopted) accepts the present as the new origin.
     type: str
     choices: [applied, audited, reverted, adopted]

@@ -105,6 +105,24 @@ def test_the_snapshot_is_private_and_holds_absence_as_absence(slapd, tune):
     assert json.loads(path.read_text())["levers"] == levers
 
 
+def test_a_configuration_that_moved_is_said_on_the_way_home(slapd, tune):
+    path = tune(slapd, resolved=PROFILE)["snapshot"]["path"]
+    tuned = entries(slapd)
+    folder = Path(path).parent.parent
+    known = json.loads(Path(path).read_text())
+    # As if slapd had run from elsewhere when it was changed: the records' own place and what they say of it.
+    os.rename(folder, folder.with_name("slapd-000000000000"))
+    astray = folder.with_name("slapd-000000000000") / "snapshots" / Path(path).name
+    known.update(config="/etc/ldap/elsewhere")
+    astray.write_text(json.dumps(known))
+    for state in ("reverted", "adopted"):
+        told = tune(slapd, state)
+        assert told["failed"] and not told["changed"], told
+        assert str(astray) in told["msg"] and "changed in /etc/ldap/elsewhere, now in " in told["msg"]
+        assert "rollback.yml" in told["msg"] and "move %s away" % astray.parent.parent in told["msg"]
+    assert entries(slapd) == tuned and json.loads(astray.read_text()) == known
+
+
 def test_check_mode_writes_nothing(slapd, tune):
     before = slapd.slapcat(0)
     result = tune(slapd, resolved=PROFILE, check=True)

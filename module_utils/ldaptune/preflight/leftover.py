@@ -89,5 +89,5 @@ def _stray(path: str, config: str, used: Iterable[str]) -> Problem:
         where=path,
         found="changed in %s, now in %s" % (config, ", ".join(sorted(used))),
         do="Its way home is in that file. Start slapd from there again and run rollback.yml; or, to keep the present, "
-        "move the file away.",
+        "move %s away." % os.path.dirname(os.path.dirname(path)),
     )

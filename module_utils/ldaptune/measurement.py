@@ -82,9 +82,16 @@ def _over(found: str, store: Store) -> Problem:
     )
 
 
+def _legible(store: Store) -> Dict[str, Any] | None:
+    """Return what is known; a damaged record must not bar the way home, and its watchdog ends by itself."""
+    with contextlib.suppress(LdaptuneError):
+        return store.active()
+    return None
+
+
 def ends(store: Store, owner: str, check: bool) -> str:
     """Return what a way home asked for by someone else means for a measurement in progress, or ""."""
-    active = store.active()
+    active = _legible(store)
     if active is None or active["owner"] == owner or not watchdog.alive(store):
         return ""
     return "this %s a measurement in progress: %s" % ("would end" if check else "ended", _who(active))
@@ -92,7 +99,7 @@ def ends(store: Store, owner: str, check: bool) -> str:
 
 def end(store: Store, reference: str) -> None:
     """Set no arm any more and let the watchdog help towards `reference`; the caller holds the store's lock."""
-    active = store.active()
+    active = _legible(store)
     if active is not None:
         # A full disk must not bar the way home.
         with contextlib.suppress(LdaptuneError):

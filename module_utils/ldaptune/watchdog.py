@@ -54,7 +54,10 @@ def alive(store: Store) -> bool:
 
 def interrupted(store: Store) -> Problem | None:
     """Return a problem when a measurement was left unfinished and nobody is there to end it (a reboot, a kill)."""
-    active = store.active()
+    try:
+        active = store.active()
+    except LdaptuneError as damaged:
+        return damaged.problems[0]
     if active is None or alive(store):
         return None
     origin = store.origin()

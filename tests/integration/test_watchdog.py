@@ -217,6 +217,18 @@ def test_a_dead_watchdog_is_noticed_and_the_rollback_ends_it(slapd, tune, arm):
     assert not (root(slapd) / "active.json").exists() and config(slapd, "olcThreads") is None
 
 
+def test_a_damaged_record_bars_no_way_home(slapd, tune, arm):
+    tune(slapd, resolved=PROFILE, watch_seconds=300)
+    assert arm(slapd, "profile")["readback"]["ok"]
+    record = root(slapd) / "active.json"
+    record.write_text(record.read_text()[:40])
+    assert tune(slapd, resolved=PROFILE, owner="run-b")["failed"]
+    home = tune(slapd, "reverted")
+    assert home["complete"] and "the record of a measurement is damaged" in str(home["warnings"]), home
+    assert config(slapd, "olcLogLevel") == ["stats"] and config(slapd, "olcThreads") is None
+    assert not record.exists() and watchdogs(slapd) == []
+
+
 def test_a_slapd_that_is_down_at_the_deadline_goes_home_when_it_is_back(slapd, tune, arm):
     tune(slapd, resolved=PROFILE, watch_seconds=300)
     arm(slapd, "profile", watch_seconds=1)

@@ -209,7 +209,7 @@ def test_a_dead_watchdog_is_noticed_and_the_rollback_ends_it(slapd, tune, arm):
     wait_for(lambda: not watchdogs(slapd))
     for state in ("audited", "applied"):
         result = tune(slapd, state, resolved=PROFILE, check=True)
-        assert any("interrupted measurement of profile quiet" in str(text) for text in result["warnings"]), result
+        assert any("interrupted run of profile quiet" in str(text) for text in result["warnings"]), result
     lost = arm(slapd, "as_found")
     assert lost["failed"] and "watchdog" in lost["msg"]
     home = tune(slapd, "reverted")
@@ -224,7 +224,7 @@ def test_a_damaged_record_bars_no_way_home(slapd, tune, arm):
     record.write_text(record.read_text()[:40])
     assert tune(slapd, resolved=PROFILE, owner="run-b")["failed"]
     home = tune(slapd, "reverted")
-    assert home["complete"] and "the record of a measurement is damaged" in str(home["warnings"]), home
+    assert home["complete"] and "the record of the run in progress is damaged" in str(home["warnings"]), home
     assert config(slapd, "olcLogLevel") == ["stats"] and config(slapd, "olcThreads") is None
     assert not record.exists() and watchdogs(slapd) == []
 

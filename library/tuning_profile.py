@@ -146,7 +146,7 @@ EXAMPLES = r"""
 - name: Take back what one run changed, and nothing else
   tuning_profile:
     state: reverted
-    owner: 20261130T214500Z-ldap1
+    owner: 20261130T214500Z-3f9a1c-ldap1
 """
 
 RETURN = r"""

@@ -116,3 +116,27 @@ def test_what_a_measurement_needs_is_said_beside_what_bars_a_plan(make_slapd, pl
     assert run.code == 2
     assert "dc=elsewhere,dc=test" in run.text
     assert "authrate_allow_load" in run.text
+
+
+@pytest.mark.parametrize(
+    ("playbook", "part"),
+    [
+        ("tune.yml", ["--tags", "tune"]),
+        ("tune.yml", ["--tags", "always"]),
+        ("tune.yml", ["--skip-tags", "untagged"]),
+        ("rollback.yml", ["--tags", "tune"]),
+        ("audit.yml", ["--tags", "tune"]),
+    ],
+)
+def test_a_part_of_a_run_is_no_success(slapd_module, playbooks, playbook, part):
+    """Nothing bears a tag, so that asking for one does nothing; an exit code of 0 would say that all is well."""
+    run = playbooks(slapd_module).run(playbook, "-e", "tuning_profile=throughput", *part)
+    assert run.code == 2, run.text
+    assert "lab1: nothing was looked at and nothing was done" in run.text
+    assert "without --tags and --skip-tags" in run.text
+
+
+def test_tags_that_leave_the_whole_are_welcome(slapd_module, playbooks):
+    run = playbooks(slapd_module).tune("throughput", "--check", "--tags", "untagged", "--skip-tags", "other")
+    assert run.code == 0, run.text
+    assert "slapd.log_level: stats -> none" in run.text

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 
@@ -106,6 +107,34 @@ def test_a_password_that_cannot_be_is_said_before_anything_changes(make_slapd, p
     assert said in run.text
     assert "needs the consent security" in run.text
     assert state_files(lab) == []
+
+
+def tried(lab):
+    """How often an account has bound; whoever looks whether slapd is up binds without a name."""
+    return len(re.findall('BIND dn="uid=[^"]+" method=128', lab.log_lines()[1]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "binds_tried", "said"),
+    [
+        ({}, [1, 1], []),
+        # Replicas of one directory would count three failures against one account.
+        ({"authrate_password": "not-this-one"}, [1, 0], ["a sample account cannot bind"]),
+        # What the first host cannot tell of the password, the others do not try all at once.
+        ({"authrate_uri": "ldap://127.0.0.1:9"}, [0, 0], ["the generator cannot reach the directory"] * 2),
+    ],
+)
+def test_a_wrong_password_is_tried_on_one_host_alone(make_slapd, playbooks, changes, binds_tried, said):
+    labs = [make_slapd(users=200, syslog=True) for _ in range(2)]
+    job = playbooks(*labs)
+    job.write(**changes)
+    # Without consent it ends after the preflight in any case.
+    run = job.tune("throughput", "-e", "tuning_measure=all", "-e", "{tuning_consent: []}")
+    assert run.code == 2
+    assert "needs the consent security" in run.text
+    assert [tried(lab) for lab in labs] == binds_tried
+    for text in set(said):
+        assert sum(text in line for line in run.text.splitlines() if line.startswith("fatal: ")) == len(said)
 
 
 def test_what_a_measurement_needs_is_said_beside_what_bars_a_plan(make_slapd, playbooks):

@@ -22,7 +22,8 @@ options:
       - V(audited) reads wanted, configured and effective values of every lever, and writes nothing.
       - V(reverted) returns to O(snapshot), without it to what the run O(owner) found when it began, without both to
         before all runs. What someone else changed since is left alone and named. A map used beyond 80 percent of its
-        old size stays as it is, and the reason says so. It ends a measurement in progress, and says so.
+        old size stays as it is, and the reason says so. It ends a run in progress, and says so. Where the
+        configuration lay elsewhere when it was changed, it is refused with the place of the way home.
       - V(adopted) accepts the present as the new origin.
     type: str
     choices: [applied, audited, reverted, adopted]
@@ -106,7 +107,7 @@ options:
     default: ""
   owner:
     description:
-      - The run that asks. While another run measures this host, V(applied) and V(adopted) are refused.
+      - The run that asks. While another run has this host in hand, V(applied) and V(adopted) are refused.
       - A run whose changes were taken back or adopted is refused, too.
     type: str
     default: ""
@@ -145,7 +146,7 @@ EXAMPLES = r"""
 - name: Take back what one run changed, and nothing else
   tuning_profile:
     state: reverted
-    owner: 20261130T214500Z-ldap1
+    owner: 20261130T214500Z-3f9a1c-ldap1
 """
 
 RETURN = r"""
@@ -199,7 +200,7 @@ lines:
   returned: always
   sample: ["slapd.threads: 16 -> 32, applied [live, availability]"]
 notes:
-  description: What else is worth knowing, for example that an interrupted measurement was found, or one was ended.
+  description: What else is worth knowing, for example that an interrupted run was found, or one was ended.
   type: list
   elements: str
   returned: always

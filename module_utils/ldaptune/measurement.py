@@ -1,6 +1,6 @@
 # Copyright: the ldaptune authors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who has this host in hand: one run measures at a time, and a way home ends it for good."""
+"""Who has this host in hand: one run at a time, measured or not, and a way home ends it for good."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .snapshot import Snapshot, Store, now_text
 
 
 def taken(store: Store, owner: str) -> Problem | None:
-    """Return a problem while another run measures here."""
+    """Return a problem while another run has this host in hand."""
     active = store.active()
     if active is None or active["owner"] == owner or not watchdog.alive(store):
         return None
     return problem(
-        "a measurement is in progress on this host",
+        "a run is in progress on this host",
         where=store.active_path,
         found=_who(active),
         wanted=owner and "run %s" % owner,
@@ -82,17 +82,24 @@ def _over(found: str, store: Store) -> Problem:
     )
 
 
+def _legible(store: Store) -> Dict[str, Any] | None:
+    """Return what is known; a damaged record must not bar the way home, and its watchdog ends by itself."""
+    with contextlib.suppress(LdaptuneError):
+        return store.active()
+    return None
+
+
 def ends(store: Store, owner: str, check: bool) -> str:
     """Return what a way home asked for by someone else means for a measurement in progress, or ""."""
-    active = store.active()
+    active = _legible(store)
     if active is None or active["owner"] == owner or not watchdog.alive(store):
         return ""
-    return "this %s a measurement in progress: %s" % ("would end" if check else "ended", _who(active))
+    return "this %s a run in progress: %s" % ("would end" if check else "ended", _who(active))
 
 
 def end(store: Store, reference: str) -> None:
     """Set no arm any more and let the watchdog help towards `reference`; the caller holds the store's lock."""
-    active = store.active()
+    active = _legible(store)
     if active is not None:
         # A full disk must not bar the way home.
         with contextlib.suppress(LdaptuneError):

@@ -194,11 +194,22 @@ class Store:
         self.save(snapshot)
 
     def active(self) -> Dict[str, Any] | None:
-        """Return what is known of a measurement in progress."""
-        return durable.read_json(self.active_path)
+        """Return what is known of a run in progress; raises LdaptuneError when its record is damaged."""
+        try:
+            return durable.read_json(self.active_path)
+        except LdaptuneError as error:
+            raise LdaptuneError(
+                problem(
+                    "the record of the run in progress is damaged",
+                    where=self.active_path,
+                    found=error.problems[0]["found"],
+                    do="Run rollback.yml: the way home is in the snapshots beside it. To keep the present, move this "
+                    "file away before.",
+                )
+            ) from error
 
     def set_active(self, data: Dict[str, Any] | None) -> None:
-        """Record a measurement in progress, or with None that there is none."""
+        """Record a run in progress, or with None that there is none."""
         if data is not None:
             durable.write_json(self.active_path, data)
         elif os.path.exists(self.active_path):

@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Dict, List, Mapping, Sequence
 
 from . import measurement, watchdog
 from .apply import carry_out, settle_states, states_of
+from .host.process import find_slapds
 from .levers.table import LEVERS
 from .plan import Plan, Row, before_of, diff_of
+from .preflight.leftover import strays
 from .problems import LdaptuneError, Problem, render
 from .revert import adopt, go_home, home_lines, plan_home
 from .snapshot import Snapshot
@@ -219,9 +222,10 @@ def reverted(target: Target, snapshot: str = "", check: bool = False, owner: str
 
     To `snapshot`; without it to what the run `owner` found; without both to before all runs.
     """
+    notes = [] if owner else _elsewhere(target, snapshot)
     if not target.store.exists():
         return _nothing("nothing to undo: this host was never changed from here")
-    notes = _notes(target)
+    notes += _notes(target)
     if owner and not snapshot:
         step = measurement.own_step(target.store, owner)
         if step is None:
@@ -251,6 +255,20 @@ def reverted(target: Target, snapshot: str = "", check: bool = False, owner: str
     return result
 
 
+def _elsewhere(target: Target, snapshot: str = "") -> List[str]:
+    """Name the ways home that lie under a configuration which moved; raises Refused where there is none here.
+
+    They are never gone by from here: whether that configuration is this one, moved, nobody can tell.
+    """
+    store = target.store
+    used = [store.identity.config, *(item.config_dir or item.config_file for item in find_slapds())]
+    lost = strays(os.path.dirname(store.root), store.identity.suffixes, filter(None, used))
+    here = [snapshot] if snapshot in store.names() else [] if snapshot else store.open_snapshots()
+    if lost and not here:
+        raise Refused(lost, result_of([], None, changed=False))
+    return [render(item) for item in lost]
+
+
 def _nothing(line: str) -> Result:
     return dict(result_of([], None, False), complete=True, lines=[line])
 
@@ -273,7 +291,7 @@ def adopted(target: Target, check: bool = False, owner: str = "") -> Result:
             raise LdaptuneError(other)
 
     refuse_others()
-    notes = _notes(target)
+    notes = _elsewhere(target) + _notes(target)
     names = [item["id"] for item in target.store.open_snapshots()]
     if names and not check:
         with target.store.lock():

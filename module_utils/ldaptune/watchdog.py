@@ -3,7 +3,7 @@
 """Bring the host home when the controller is gone: a process of its own on the host, renewed by a file.
 
 active.json: {"schema", "token", "pid", "profile", "owner", "reference", "since", "ended", "deadline" (ISO),
-"deadline_monotonic" (s), "seconds", "server"}. `owner` is the run that measures, `reference` the snapshot to go back
+"deadline_monotonic" (s), "seconds", "server"}. `owner` is the run, `reference` the snapshot to go back
 to, `ended` says when a person asked for the way home: then no arm is set any more.
 The process holds watchdog.lock as long as it lives, so "alive" is a question to the kernel, and two never coexist.
 It ends when active.json is gone or bears another token.
@@ -53,14 +53,17 @@ def alive(store: Store) -> bool:
 
 
 def interrupted(store: Store) -> Problem | None:
-    """Return a problem when a measurement was left unfinished and nobody is there to end it (a reboot, a kill)."""
-    active = store.active()
+    """Return a problem when a run was left unfinished and nobody is there to end it (a reboot, a kill)."""
+    try:
+        active = store.active()
+    except LdaptuneError as damaged:
+        return damaged.problems[0]
     if active is None or alive(store):
         return None
     origin = store.origin()
     changed = [key for key, entry in origin["levers"].items() if entry["wrote"]] if origin else []
     return problem(
-        "an interrupted measurement of profile %s left %s as it was at that moment"
+        "an interrupted run of profile %s left %s as it was at that moment"
         % (active.get("profile", ""), ", ".join(changed) or "nothing changed"),
         where=store.active_path,
         found="its watchdog is gone (deadline %s)" % active.get("deadline", ""),

@@ -16,8 +16,8 @@ STAMPS = ("entryCSN:", "modifyTimestamp:", "modifiersName:")
 
 
 def settings(lab):
-    """cn=config as sets of lines per entry, less the stamps."""
-    entries = lab.slapcat(0).split("\n\n")
+    """cn=config as the lines of each entry, whatever their order, less the stamps."""
+    entries = lab.slapcat(0).replace("\n ", "").split("\n\n")
     return sorted(sorted(line for line in entry.splitlines() if not line.startswith(STAMPS)) for entry in entries)
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 
 import pytest
@@ -15,10 +14,11 @@ from ldaptune.levers.context import open_context
 from ldaptune.levers.registry import behaviour
 from ldaptune.problems import LdaptuneError
 
+from .looks import settings
+
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a private slapd is managed as root over ldapi")
 
 MIB = 1 << 20
-CHANGING = ("entryCSN", "modifyTimestamp", "modifiersName")
 
 #: lever, wanted, value in force seen by another way (None: nothing shows it), where it is seen
 PLAIN = [
@@ -40,17 +40,6 @@ PLAIN = [
 ]
 
 
-def stored(lab):
-    """What cn=config holds on the disk: a set of (attribute, value) an entry, without the stamps of the last write."""
-    entries = {}
-    for block in lab.slapcat(0).split("\n\n"):
-        lines = block.replace("\n ", "").splitlines()
-        if lines:
-            pairs = [tuple(re.split(":+ ?", line, maxsplit=1)) for line in lines[1:]]
-            entries[lines[0]] = {pair for pair in pairs if pair[0] not in CHANGING}
-    return entries
-
-
 def until(holds, seconds=10.0):
     """Wait until a condition holds."""
     deadline = time.monotonic() + seconds
@@ -61,7 +50,7 @@ def until(holds, seconds=10.0):
 def there_and_back(lab, key, wanted, effective, source):
     """Apply, read back, find it unchanged, restore; return what was observed in between."""
     lever = behaviour(key)
-    before = stored(lab)
+    before = settings(lab)
     with open_context(lab.server) as ctx:
         found = json.loads(json.dumps(lever.observe(ctx), allow_nan=False))
         assert found["supported"], found["reason"]
@@ -78,7 +67,7 @@ def there_and_back(lab, key, wanted, effective, source):
         if key != "database.max_readers":
             assert again["effective"] == found["effective"]
         assert ctx.answers()
-    assert stored(lab) == before
+    assert settings(lab) == before
     return seen
 
 

@@ -242,7 +242,7 @@ def test_everything_is_said_at_once(make_slapd):
     found = look(lab, {"suffix": ""}, measuring=True, bases=[lab.user_dn(0)], name="lab1")
     text = render_all(found.problems)
     for part in (
-        "measurement was interrupted",
+        "run was interrupted",
         "saturating load is not allowed",
         "no monitor database",
         "cn=config is replicated",

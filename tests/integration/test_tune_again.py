@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import os
+import socket
 
 import pytest
 
-from .looks import foreign_client, settings
+from .conftest import wait_for
+from .looks import foreign_client, log_level, settings, state_files
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root")
 
@@ -42,8 +44,43 @@ def test_a_rollback_in_a_leg_ends_the_run(make_slapd, playbooks, run_module):
     process = job.start("tune.yml", "-e", "tuning_profile=throughput")
     job.in_leg(process, 2)
     home = run_module("tuning_profile", {"state": "reverted", "server": lab.server})
-    assert home["complete"] and "ended a measurement in progress" in home["notes"][0], home
+    assert home["complete"] and "ended a run in progress" in home["notes"][0], home
     run = job.finish(process)
     assert run.code == 2 and "ended by a way home" in run.text
     assert settings(lab) == before
     assert job.record()[1]["verdict"] == "invalid"
+
+
+def test_two_unmeasured_runs_are_kept_apart(make_slapd, playbooks, run_module):
+    """What the first may still take back is not changed by another one, whose changes would go with it."""
+    lab = make_slapd(users=200)
+    job = playbooks(lab)
+    before = settings(lab)
+    other = {
+        "op": "value",
+        "value": 24,
+        "why": "a test",
+        "when_unsupported": "skip",
+        "from": "other.yml",
+    }
+    resolved = {"schema": 1, "name": "other", "digest": "d", "levers": {"slapd.threads": other}, "excluded": []}
+    # Takes connections and says nothing, so that the bind after the change is under way until it is closed.
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        job.write(authrate_uri="ldap://127.0.0.1:%d" % silent.getsockname()[1])
+        process = job.start("tune.yml", "-e", "tuning_profile=throughput", "-e", "tuning_measure=never")
+        wait_for(lambda: log_level(lab) == ["none"], process)
+        wait_for(lambda: "Reach the directory from the generator" in job.text(), process)
+        second = run_module(
+            "tuning_profile",
+            {"server": lab.server, "resolved": resolved, "consent": ["availability"], "owner": "another-run"},
+        )
+        seen = run_module("directory_preflight", {"server": lab.server})
+        silent.shutdown(socket.SHUT_RDWR)
+    run = job.finish(process)
+    assert second.get("failed") and not second["changed"], second
+    (name,) = [folder.name for folder in job.runs_dir.iterdir()]
+    assert "run %s" % name in second["msg"] and "in progress" in second["msg"]
+    assert any(name in item["found"] and "in hand" in item["what"] for item in seen["problems"]), seen
+    assert run.code == 2 and "rolled back on lab1" in run.text
+    assert settings(lab) == before
+    assert not [path for path in state_files(lab) if path.endswith("active.json")]

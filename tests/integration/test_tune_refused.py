@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 
@@ -111,6 +112,34 @@ def test_a_password_that_cannot_be_is_said_before_anything_changes(slapd_module,
     assert ["needs the consent security" in run.refusal(host) for host in ("lab1", "lab2", "lab3")] == [True] * 3
 
 
+def tried(lab):
+    """How often an account has bound; whoever looks whether slapd is up binds without a name."""
+    return len(re.findall('BIND dn="uid=[^"]+" method=128', lab.log_lines()[1]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "binds_tried", "said"),
+    [
+        ({}, [1, 1], []),
+        # Replicas of one directory would count three failures against one account.
+        ({"authrate_password": "not-this-one"}, [1, 0], ["a sample account cannot bind"]),
+        # What the first host cannot tell of the password, the others do not try all at once.
+        ({"authrate_uri": "ldap://127.0.0.1:9"}, [0, 0], ["the generator cannot reach the directory"] * 2),
+    ],
+)
+def test_a_wrong_password_is_tried_on_one_host_alone(make_slapd, playbooks, changes, binds_tried, said):
+    labs = [make_slapd(users=200, syslog=True) for _ in range(2)]
+    job = playbooks(*labs)
+    job.write(**changes)
+    # Without consent it ends after the preflight in any case.
+    run = job.tune("throughput", "-e", "tuning_measure=all", "-e", "{tuning_consent: []}")
+    assert run.code == 2
+    assert "needs the consent security" in run.text
+    assert [tried(lab) for lab in labs] == binds_tried
+    for text in set(said):
+        assert sum(text in line for line in run.text.splitlines() if line.startswith("fatal: ")) == len(said)
+
+
 def test_what_a_measurement_needs_is_said_beside_what_bars_a_plan(make_slapd, playbooks):
     lab = make_slapd(users=200)
     job = playbooks(lab)
@@ -119,3 +148,27 @@ def test_what_a_measurement_needs_is_said_beside_what_bars_a_plan(make_slapd, pl
     assert run.code == 2
     assert "dc=elsewhere,dc=test" in run.text
     assert "authrate_allow_load" in run.text
+
+
+@pytest.mark.parametrize(
+    ("playbook", "part"),
+    [
+        ("tune.yml", ["--tags", "tune"]),
+        ("tune.yml", ["--tags", "always"]),
+        ("tune.yml", ["--skip-tags", "untagged"]),
+        ("rollback.yml", ["--tags", "tune"]),
+        ("audit.yml", ["--tags", "tune"]),
+    ],
+)
+def test_a_part_of_a_run_is_no_success(slapd_module, playbooks, playbook, part):
+    """Nothing bears a tag, so that asking for one does nothing; an exit code of 0 would say that all is well."""
+    run = playbooks(slapd_module).run(playbook, "-e", "tuning_profile=throughput", *part)
+    assert run.code == 2, run.text
+    assert "lab1: nothing was looked at and nothing was done" in run.text
+    assert "without --tags and --skip-tags" in run.text
+
+
+def test_tags_that_leave_the_whole_are_welcome(slapd_module, playbooks):
+    run = playbooks(slapd_module).tune("throughput", "--check", "--tags", "untagged", "--skip-tags", "other")
+    assert run.code == 0, run.text
+    assert "slapd.log_level: stats -> none" in run.text

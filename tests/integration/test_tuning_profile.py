@@ -16,6 +16,8 @@ import pytest
 from ldaptune.directory.openldap import connect
 from ldaptune.levers.table import LEVERS
 
+from .looks import settings
+
 ALL = ["security", "availability", "durability", "restart"]
 
 
@@ -34,18 +36,6 @@ def resolved(when_unsupported="skip", **levers):
 
 
 PROFILE = resolved(slapd__log_level=32768, slapd__threads=24, database__max_readers={"op": "at_least", "value": 200})
-
-
-def entries(lab):
-    """cn=config as {dn: {attribute: set of values}} without what LDAP cannot restore."""
-    found, current = {}, {}
-    for line in lab.slapcat(0).replace("\n ", "").splitlines():
-        name, _, value = line.partition(":")
-        if name == "dn":
-            current = found.setdefault(value.strip(), {})
-        elif name and name not in ("entryCSN", "modifyTimestamp", "modifiersName"):
-            current.setdefault(name, set()).add(value.strip())
-    return found
 
 
 def server(lab):
@@ -68,7 +58,7 @@ def snapshots(lab):
 
 
 def test_apply_again_revert(slapd, tune):
-    before = entries(slapd)
+    before = settings(slapd)
     first = tune(slapd, resolved=PROFILE)
     assert first["changed"] and not first.get("failed"), first
     assert set(first["states"].values()) == {"applied"}
@@ -89,7 +79,7 @@ def test_apply_again_revert(slapd, tune):
 
     home = tune(slapd, "reverted")
     assert home["changed"] and home["complete"], home
-    assert entries(slapd) == before
+    assert settings(slapd) == before
     assert not tune(slapd, "reverted")["changed"]
 
 
@@ -103,6 +93,24 @@ def test_the_snapshot_is_private_and_holds_absence_as_absence(slapd, tune):
     assert levers["slapd.threads"]["before"] is None
     assert levers["slapd.log_level"]["before"] == 256
     assert json.loads(path.read_text())["levers"] == levers
+
+
+def test_a_configuration_that_moved_is_said_on_the_way_home(slapd, tune):
+    path = tune(slapd, resolved=PROFILE)["snapshot"]["path"]
+    tuned = settings(slapd)
+    folder = Path(path).parent.parent
+    known = json.loads(Path(path).read_text())
+    # As if slapd had run from elsewhere when it was changed: the records' own place and what they say of it.
+    os.rename(folder, folder.with_name("slapd-000000000000"))
+    astray = folder.with_name("slapd-000000000000") / "snapshots" / Path(path).name
+    known.update(config="/etc/ldap/elsewhere")
+    astray.write_text(json.dumps(known))
+    for state in ("reverted", "adopted"):
+        told = tune(slapd, state)
+        assert told["failed"] and not told["changed"], told
+        assert str(astray) in told["msg"] and "changed in /etc/ldap/elsewhere, now in " in told["msg"]
+        assert "rollback.yml" in told["msg"] and "move %s away" % astray.parent.parent in told["msg"]
+    assert settings(slapd) == tuned and json.loads(astray.read_text()) == known
 
 
 def test_check_mode_writes_nothing(slapd, tune):
@@ -158,10 +166,10 @@ def test_another_spelling_of_the_same_level_is_unchanged(make_slapd, tune):
 
 def test_the_old_spelling_comes_back(make_slapd, tune):
     lab = make_slapd(log_level="0x100")
-    before = entries(lab)
+    before = settings(lab)
     assert tune(lab, resolved=PROFILE)["changed"]
     assert tune(lab, "reverted")["complete"]
-    assert entries(lab) == before and figure(lab, "olcLogLevel") == ["0x100"]
+    assert settings(lab) == before and figure(lab, "olcLogLevel") == ["0x100"]
 
 
 def test_what_an_administrator_changed_since_stays_and_is_named(slapd, tune):
@@ -178,7 +186,7 @@ def test_what_an_administrator_changed_since_stays_and_is_named(slapd, tune):
 
 
 def test_a_second_profile_does_not_become_the_origin(slapd, tune):
-    before = entries(slapd)
+    before = settings(slapd)
     tune(slapd, resolved=PROFILE)
     second = tune(slapd, resolved=resolved(slapd__threads=48, slapd__idle_timeout=60))
     assert second["changed"] and len(snapshots(slapd)) == 2
@@ -186,7 +194,7 @@ def test_a_second_profile_does_not_become_the_origin(slapd, tune):
     assert second["snapshot"]["content"]["levers"]["slapd.idle_timeout"]["before"] is None
     step = tune(slapd, "reverted", snapshot=snapshots(slapd)[1].stem)
     assert step["complete"] and figure(slapd, "olcThreads") == ["24"]
-    assert tune(slapd, "reverted")["complete"] and entries(slapd) == before
+    assert tune(slapd, "reverted")["complete"] and settings(slapd) == before
 
 
 def test_only_the_database_meant_is_changed(make_slapd, tune):
@@ -195,17 +203,17 @@ def test_only_the_database_meant_is_changed(make_slapd, tune):
         "olcSuffix: DC=Beta, DC=Test\nolcDbDirectory: @ROOT@/beta\nolcDbMaxSize: 10485760\n"
     )
     lab = make_slapd(extra_ldif=[other])
-    before = entries(lab)
+    before = settings(lab)
     wanted = resolved(database__max_readers=200)
     several = tune(lab, resolved=wanted, server=dict(server(lab), suffix=""))
     assert several["failed"] and "dc=beta,dc=test" in several["msg"]
     options = dict(server(lab), suffix="dc=beta,dc=test")
     assert tune(lab, resolved=wanted, server=options)["changed"]
-    changed = [dn for dn, entry in entries(lab).items() if entry != before[dn]]
-    assert len(changed) == 1 and "DC=Beta, DC=Test" in before[changed[0]]["olcSuffix"]
+    (changed,) = [entry for entry in settings(lab) if entry not in before]
+    assert "olcSuffix: DC=Beta, DC=Test" in changed
     wrong = tune(lab, "reverted", server=dict(server(lab), suffix=lab.suffix))
     assert wrong["failed"] and "another directory" in wrong["msg"]
-    assert tune(lab, "reverted", server=options)["complete"] and entries(lab) == before
+    assert tune(lab, "reverted", server=options)["complete"] and settings(lab) == before
 
 
 def test_a_refusal_in_the_middle_leaves_the_host_as_it_was(slapd, tune, monkeypatch):
@@ -216,10 +224,10 @@ def test_a_refusal_in_the_middle_leaves_the_host_as_it_was(slapd, tune, monkeypa
         raise LdaptuneError(problem("no threads today"))
 
     monkeypatch.setattr(levers.Threads, "write", refuse)
-    before = entries(slapd)
+    before = settings(slapd)
     result = tune(slapd, resolved=PROFILE)
     assert result["failed"] and "no threads today" in result["msg"] and "undone again" in result["msg"]
-    assert entries(slapd) == before
+    assert settings(slapd) == before
     assert not tune(slapd, "reverted")["changed"]
 
 
@@ -228,7 +236,7 @@ def test_slapd_killed_while_it_is_changed(slapd, tune, monkeypatch):
     import ansible.module_utils.ldaptune.levers.server as levers
 
     write = levers.Threads.write
-    before = entries(slapd)
+    before = settings(slapd)
 
     def kill(self, ctx, wanted):
         slapd.kill()
@@ -244,14 +252,14 @@ def test_slapd_killed_while_it_is_changed(slapd, tune, monkeypatch):
     slapd.start()
     assert figure(slapd, "olcLogLevel") == ["none"]
     home = tune(slapd, "reverted")
-    assert home["complete"] and entries(slapd) == before
+    assert home["complete"] and settings(slapd) == before
 
 
 def test_slapd_that_comes_back_in_time_is_taken_home_at_once(slapd, tune, monkeypatch):
     import ansible.module_utils.ldaptune.levers.server as levers
 
     write = levers.Threads.write
-    before = entries(slapd)
+    before = settings(slapd)
 
     def restart(self, ctx, wanted):
         if not made:
@@ -263,7 +271,7 @@ def test_slapd_that_comes_back_in_time_is_taken_home_at_once(slapd, tune, monkey
     monkeypatch.setattr(levers.Threads, "write", restart)
     result = tune(slapd, resolved=PROFILE)
     assert result["failed"] and "undone again" in result["msg"]
-    assert entries(slapd) == before and not tune(slapd, "reverted")["changed"]
+    assert settings(slapd) == before and not tune(slapd, "reverted")["changed"]
 
 
 CRASH = """
@@ -285,7 +293,7 @@ applied(open_target(how["server"]), how["resolved"], consent=how["consent"])
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_module_killed_at_a_write_leaves_a_way_home(slapd, tune, checkout, moment):
-    before = entries(slapd)
+    before = settings(slapd)
     how = {"server": server(slapd), "resolved": PROFILE, "consent": ALL}
     command = [sys.executable, "-c", CRASH, str(checkout / "module_utils"), "-", moment]
     done = subprocess.run(command, input=json.dumps(how), text=True, capture_output=True, timeout=60, check=False)
@@ -294,7 +302,7 @@ def test_a_module_killed_at_a_write_leaves_a_way_home(slapd, tune, checkout, mom
     assert figure(slapd, "olcThreads") == (["24"] if moment == "after" else None)
     home = tune(slapd, "reverted")
     assert home["complete"] and home["states"]["slapd.threads"] == ("applied" if moment == "after" else "unchanged")
-    assert entries(slapd) == before
+    assert settings(slapd) == before
 
 
 def test_a_map_that_is_full_by_its_old_size_stays(slapd, tune):

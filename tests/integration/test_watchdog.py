@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from ldaptune.directory.openldap import connect
 
+from .looks import settings
+
 PROFILE = {
     "schema": 1,
     "name": "quiet",
@@ -110,7 +112,7 @@ def test_a_quiet_leg_counts_nobody_else(slapd, tune, arm):
 
 
 def test_nobody_renews_and_the_host_goes_home(slapd, tune, arm):
-    before = slapd.slapcat(0)
+    before = settings(slapd)
     tune(slapd, resolved=PROFILE, watch_seconds=300)
     assert arm(slapd, "profile", watch_seconds=1)["readback"]["ok"]
     wait_for(lambda: not watchdogs(slapd))
@@ -119,20 +121,14 @@ def test_nobody_renews_and_the_host_goes_home(slapd, tune, arm):
     assert not (root(slapd) / "active.json").exists()
     log = (root(slapd) / "watchdog.log").read_text()
     assert "slapd.threads: 24 -> not set, set back" in log and log.rstrip().endswith("home")
-    assert lines(before) == lines(slapd.slapcat(0))
+    assert settings(slapd) == before
     assert tune(slapd, "reverted")["changed"] is False
 
 
-def lines(text):
-    """What slapcat printed, entry by entry, but for what LDAP cannot restore."""
-    stamps = ("entryCSN", "modifyTimestamp", "modifiersName")
-    return sorted(sorted(x for x in entry.splitlines() if not x.startswith(stamps)) for entry in text.split("\n\n"))
-
-
 def test_on_a_host_that_kept_a_profile_it_goes_back_to_that_one(slapd, tune, arm):
-    before = slapd.slapcat(0)
+    before = settings(slapd)
     assert tune(slapd, resolved=PROFILE, owner="run-a")["changed"]
-    kept = slapd.slapcat(0)
+    kept = settings(slapd)
     levers = {
         key: dict(PROFILE["levers"]["slapd.threads"], value=value)
         for key, value in (("slapd.log_level", 256), ("slapd.threads", 12), ("slapd.idle_timeout", 60))
@@ -146,11 +142,11 @@ def test_on_a_host_that_kept_a_profile_it_goes_back_to_that_one(slapd, tune, arm
     assert refused["failed"] and "run run-b" in refused["msg"] and config(slapd, "olcIdleTimeout") == ["60"]
     assert arm(slapd, "profile", resolved=other, owner="run-b", watch_seconds=1)["readback"]["ok"]
     wait_for(lambda: not watchdogs(slapd))
-    assert lines(slapd.slapcat(0)) == lines(kept)
+    assert settings(slapd) == kept
     late = arm(slapd, "profile", resolved=other, owner="run-b", watch_seconds=60)
-    assert late["failed"] and "ended" in late["msg"] and lines(slapd.slapcat(0)) == lines(kept)
+    assert late["failed"] and "ended" in late["msg"] and settings(slapd) == kept
     assert not tune(slapd, resolved=PROFILE)["changed"]
-    assert tune(slapd, "reverted")["complete"] and lines(slapd.slapcat(0)) == lines(before)
+    assert tune(slapd, "reverted")["complete"] and settings(slapd) == before
 
 
 def ansible(checkout, lab, module, arguments, *more):
@@ -209,12 +205,24 @@ def test_a_dead_watchdog_is_noticed_and_the_rollback_ends_it(slapd, tune, arm):
     wait_for(lambda: not watchdogs(slapd))
     for state in ("audited", "applied"):
         result = tune(slapd, state, resolved=PROFILE, check=True)
-        assert any("interrupted measurement of profile quiet" in str(text) for text in result["warnings"]), result
+        assert any("interrupted run of profile quiet" in str(text) for text in result["warnings"]), result
     lost = arm(slapd, "as_found")
     assert lost["failed"] and "watchdog" in lost["msg"]
     home = tune(slapd, "reverted")
     assert home["complete"] and "interrupted" in home["notes"][0]
     assert not (root(slapd) / "active.json").exists() and config(slapd, "olcThreads") is None
+
+
+def test_a_damaged_record_bars_no_way_home(slapd, tune, arm):
+    tune(slapd, resolved=PROFILE, watch_seconds=300)
+    assert arm(slapd, "profile")["readback"]["ok"]
+    record = root(slapd) / "active.json"
+    record.write_text(record.read_text()[:40])
+    assert tune(slapd, resolved=PROFILE, owner="run-b")["failed"]
+    home = tune(slapd, "reverted")
+    assert home["complete"] and "the record of the run in progress is damaged" in str(home["warnings"]), home
+    assert config(slapd, "olcLogLevel") == ["stats"] and config(slapd, "olcThreads") is None
+    assert not record.exists() and watchdogs(slapd) == []
 
 
 def test_a_slapd_that_is_down_at_the_deadline_goes_home_when_it_is_back(slapd, tune, arm):

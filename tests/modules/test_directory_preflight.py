@@ -42,6 +42,15 @@ def test_the_password_is_in_no_result(run_module, slapd_module, tmp_path):
     assert "not-this-password" not in repr(result)
 
 
+def test_a_password_in_the_uri_is_refused_and_in_no_result(run_module, slapd_module):
+    server = {**slapd_module.server, "uri": "ldap://cn=admin:s3cret@" + slapd_module.uri.rpartition("/")[2]}
+    result = run_module("directory_preflight", {"server": server})
+    assert [item["what"] for item in result["problems"]] == ["a URI with a name or a password in it"]
+    # What the module was called with is shown with -vvv alone, and is the inventory's own text.
+    result.pop("invocation")
+    assert "s3cret" not in repr(result)
+
+
 def test_a_warning_is_shown_and_returned(run_module, make_slapd):
     lab = make_slapd(users=3, database_lines=["olcLastBind: TRUE"])
     arguments = {

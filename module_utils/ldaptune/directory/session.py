@@ -63,6 +63,16 @@ class Session:
 
     def _make_server(self, ca_file: str) -> Any:
         ldap3 = _ldap3()
+        if "@" in self.uri and not self.uri.lower().startswith("ldapi:"):
+            # Not repeated: what stands before the @ may hold a password.
+            raise LdaptuneError(
+                problem(
+                    "a URI with a name or a password in it",
+                    where="tuning_config_uri",
+                    wanted="scheme://host:port",
+                    do="Name who binds in tuning_config_dn, and the password's file in tuning_config_password_file.",
+                )
+            )
         parts = urlsplit(self.uri)
         if parts.scheme not in ("ldap", "ldaps", "ldapi"):
             raise LdaptuneError(

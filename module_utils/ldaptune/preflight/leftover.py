@@ -1,6 +1,6 @@
 # Copyright: the ldaptune authors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What lies in the state directory: marks of measurements, interrupted or in progress, and ways home gone astray."""
+"""What lies in the state directory: marks of runs, interrupted or in progress, and ways home gone astray."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOCK = "watchdog.lock"
 
 
 def marks(state_dir: str) -> List[str]:
-    """Return the marks of measurements in progress, one an instance of slapd."""
+    """Return the marks of runs in progress, one an instance of slapd."""
     return sorted(glob.glob(os.path.join(glob.escape(state_dir), "*", MARK)))
 
 
@@ -47,23 +47,23 @@ def watched(path: str) -> bool:
 
 
 def interrupted(path: str, mark: Mapping[str, Any], has_watchdog: bool) -> Problem:
-    """Refuse a host that a measurement has in hand, or that one has left behind."""
+    """Refuse a host that a run has in hand, or that one has left behind."""
     words = {"run": "owner", "profile": "profile", "since": "since", "deadline": "deadline"}
     found = ", ".join("%s %s" % (word, mark[name]) for word, name in words.items() if mark.get(name))
     if has_watchdog:
-        what = "a measurement has this host in hand"
+        what = "a run has this host in hand"
         do = (
             "Wait for it to end: its watchdog returns the host to as found at the deadline, if its controller is gone. "
             "rollback.yml for this host ends it at once."
         )
     else:
-        what = "a measurement was interrupted and left this host as it was at that moment"
+        what = "a run was interrupted and left this host as it was at that moment"
         do = "Run rollback.yml for this host: it restores as found and removes the mark."
     return problem(what, where=path, found=found, do=do)
 
 
 def leftovers(state_dir: str) -> List[Problem]:
-    """Name every measurement in progress on this host."""
+    """Name every run in progress on this host."""
     return [interrupted(path, read_mark(path), watched(path)) for path in marks(state_dir)]
 
 
@@ -89,5 +89,5 @@ def _stray(path: str, config: str, used: Iterable[str]) -> Problem:
         where=path,
         found="changed in %s, now in %s" % (config, ", ".join(sorted(used))),
         do="Its way home is in that file. Start slapd from there again and run rollback.yml; or, to keep the present, "
-        "move the file away.",
+        "move %s away." % os.path.dirname(os.path.dirname(path)),
     )

@@ -7,13 +7,36 @@ from __future__ import annotations
 import json
 import math
 import os
+import secrets
 import tempfile
+import time
 from typing import Any
 
 from ..problems import LdaptuneError, problem
 
 # Their names in a run directory.
 LEGS, VERDICT, RESULT, SUMMARY = "legs.json", "verdict.json", "result.json", "summary.txt"
+
+
+def new_name(runs_dir: str, host: str) -> str:
+    """Return a folder's path for a run of a host.
+
+    Its last part is the run's name on that host, where runs of all controllers meet: two may start in one second.
+    """
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    return os.path.join(runs_dir, "%s-%s-%s" % (stamp, secrets.token_hex(3), host))
+
+
+def new_folder(runs_dir: str, host: str) -> str:
+    """Make a folder that was not there for a run of a host and return its path."""
+    os.makedirs(runs_dir, exist_ok=True)
+    while True:
+        path = new_name(runs_dir, host)
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            continue
+        return path
 
 
 def finite(value: Any) -> Any:

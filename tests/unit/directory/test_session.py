@@ -43,6 +43,17 @@ def bound(server):
 
 
 @pytest.mark.parametrize(
+    "uri", ["ldap://cn=a:s3cret@h:389", "ldaps://u:s3/cret@h", "ldap://localhost:s3cret@h", "LDAPS://u:s3cret@h:x"]
+)
+def test_a_password_in_a_uri_is_refused_and_not_repeated(uri):
+    with pytest.raises(LdaptuneError) as refused:
+        session(uri)
+    (told,) = refused.value.problems
+    assert told["what"] == "a URI with a name or a password in it" and told["where"] == "tuning_config_uri"
+    assert "s3" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
     "answer",
     [
         pytest.param(lambda made: made(52, text=b"no TLS here"), id="refused"),

@@ -22,7 +22,7 @@ def mark(tmp_path, text):
 def test_an_interrupted_measurement_is_named_with_the_way_home(tmp_path):
     folder = mark(tmp_path, json.dumps(MARK))
     (found,) = leftovers(str(tmp_path))
-    assert found["what"].startswith("a measurement was interrupted")
+    assert found["what"].startswith("a run was interrupted")
     assert found["where"] == str(folder / "active.json")
     assert found["found"] == "profile throughput, deadline 2026-01-01T00:00:00+00:00"
     assert "rollback.yml" in found["do"]
@@ -35,7 +35,7 @@ def test_one_that_still_runs_is_told_by_the_lock_its_watchdog_holds(tmp_path):
         assert "interrupted" in leftovers(str(tmp_path))[0]["what"]
         fcntl.flock(lock, fcntl.LOCK_EX)
         (found,) = leftovers(str(tmp_path))
-    assert found["what"] == "a measurement has this host in hand"
+    assert found["what"] == "a run has this host in hand"
     assert found["found"] == (
         "run 20260101T000000Z-host1, profile throughput, since 2026-01-01T00:00:00+00:00, "
         "deadline 2026-01-01T00:10:00+00:00"

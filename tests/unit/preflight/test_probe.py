@@ -106,6 +106,14 @@ def test_first_and_last_account_bind_once_each(fake):
     assert [wire.message(content).id for content in wire.cut(server.received)[0]][:3] == [2, 3, 4]
 
 
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_a_password_in_the_uri_is_said_and_not_repeated(check_mode):
+    preflight = ProbePreflight(Settings(uri="ldap://u:s3cret@127.0.0.1", accounts=ACCOUNTS), 1, check_mode)
+    preflight.run()
+    assert "a URI with a name or a password in it" in [item["what"] for item in preflight.problems]
+    assert "s3cret" not in repr((preflight.problems, preflight.facts))
+
+
 def test_after_a_wrong_password_nobody_else_is_tried(fake):
     server = fake(server_with("dc=lab,dc=test", code=49))
     found = look(server, sample=5)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import copy
+import os
 
 import pytest
 from ldaptune.problems import LdaptuneError
@@ -133,3 +134,54 @@ def test_no_arm_is_set_where_nobody_measures(target, before, server, store, prof
     with pytest.raises(LdaptuneError) as caught:
         arm_started(target, profile(WANTED), "profile", 60, owner="run-1")
     assert "watch_seconds" in caught.value.problems[0]["do"] and server.values == before and not store.exists()
+
+
+DAMAGED = ["", '{"owner": "run-1"}', "\xff\xfe"]
+
+
+@pytest.fixture(params=DAMAGED)
+def damaged(request, measured, store):
+    """A measurement whose record was cut short or edited."""
+    with open(store.active_path, "w", encoding="latin-1") as stream:
+        stream.write(request.param)
+    return measured
+
+
+@pytest.mark.parametrize("way", ["oldest", "named", "own"])
+def test_a_damaged_record_bars_no_way_home_and_is_told(damaged, before, server, store, way):
+    name, owner = store.origin()["id"] if way == "named" else "", "run-1" if way == "own" else ""
+    home = reverted(damaged, name, owner=owner)
+    assert home["complete"] and home["changed"] and server.values == before
+    (note,) = home["notes"]
+    assert store.active_path in note and "damaged" in note
+    assert not os.path.exists(store.active_path) and store.open_snapshots() == []
+
+
+def test_check_mode_leaves_a_damaged_record(damaged, server, store, tree, tmp_path):
+    values, files = copy.deepcopy(server.values), tree(tmp_path)
+    home = reverted(damaged, check=True)
+    assert home["changed"] and "damaged" in home["notes"][0]
+    assert server.values == values and tree(tmp_path) == files
+
+
+def test_a_damaged_record_stays_while_the_host_is_not_home(damaged, store, refuse, server):
+    server.breaks["slapd.threads"] = refuse("not today")
+    with pytest.raises(Refused):
+        reverted(damaged)
+    assert os.path.exists(store.active_path) and store.open_snapshots()
+    server.breaks.clear()
+    assert reverted(damaged)["complete"]
+
+
+@pytest.mark.parametrize("what", [name for name in others(None, None, None) if name != "finish"])
+def test_with_a_damaged_record_nothing_else_is_done(damaged, server, store, profile, consent, what):
+    values = copy.deepcopy(server.values)
+    with pytest.raises(LdaptuneError) as caught:
+        others(damaged, profile, consent)[what]()
+    (found,) = caught.value.problems
+    assert "damaged" in found["what"] and found["where"] == store.active_path and "rollback.yml" in found["do"]
+    assert server.values == values and os.path.exists(store.active_path)
+
+
+def test_reading_is_for_everybody_with_a_damaged_record_too(damaged, profile):
+    assert "damaged" in audited(damaged, profile(WANTED))["notes"][0]

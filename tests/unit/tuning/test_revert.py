@@ -4,8 +4,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+from ldaptune import tuning
 from ldaptune.problems import LdaptuneError
+from ldaptune.snapshot import Identity, Store
+from ldaptune.target import Target
 from ldaptune.tuning import Refused, adopted, applied, reverted
 
 WANTED = {"slapd.log_level": 32768, "slapd.idle_timeout": 300, "database.max_readers": 200, "slapd.threads": 32}
@@ -189,3 +194,46 @@ def test_check_mode_of_a_revert_shows_the_way(tuned, server, store, tree, tmp_pa
     assert result["changed"] and set(result["states"].values()) == {"pending"}
     assert "slapd.threads = (not set)\n" in result["diff"]["after"]
     assert tree(tmp_path) == files and server.events == events
+
+
+@pytest.fixture
+def moved(tuned, server, store, monkeypatch):
+    """The same slapd, its configuration at another path now."""
+    monkeypatch.setattr(tuning, "find_slapds", list)
+    elsewhere = Store(os.path.dirname(store.root), Identity("machine", "host1", "/srv/slapd.d", ["dc=x"]))
+    return Target(server, elsewhere, tuned.behaviour)
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize("way", ["oldest", "named", "adopted"])
+def test_where_the_configuration_moved_the_way_home_is_named(moved, server, store, tree, tmp_path, way, check):
+    name, values, files = store.origin()["id"], dict(server.values), tree(tmp_path)
+    with pytest.raises(Refused) as caught:
+        if way == "adopted":
+            adopted(moved, check=check)
+        else:
+            reverted(moved, name if way == "named" else "", check=check)
+    (told,) = caught.value.problems
+    assert told["where"] == store.path(name)
+    assert told["found"] == "changed in /etc/slapd.d, now in /srv/slapd.d"
+    assert "rollback.yml" in told["do"] and store.root in told["do"]
+    assert caught.value.result["changed"] is False and caught.value.result["lines"] == []
+    assert server.values == values and tree(tmp_path) == files
+
+
+def test_a_moved_configuration_with_a_way_home_of_its_own_goes_that_way(moved, server, store, profile, consent):
+    applied(moved, profile({"slapd.threads": 64}), consent=consent)
+    home = reverted(moved)
+    assert home["complete"] and server.values["slapd.threads"] == 32
+    assert any(store.path(store.origin()["id"]) in note for note in home["notes"])
+    with pytest.raises(Refused):
+        reverted(moved)
+
+
+def test_a_moved_way_home_moved_away_bars_nothing(moved, store, tmp_path):
+    os.rename(store.root, str(tmp_path / "kept"))
+    assert reverted(moved)["lines"] == ["nothing to undo: this host was never changed from here"]
+
+
+def test_a_run_s_own_way_back_does_not_ask_for_others(moved):
+    assert reverted(moved, owner="run-1")["complete"]

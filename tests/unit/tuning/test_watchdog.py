@@ -177,7 +177,7 @@ def test_a_dead_watchdog_is_noticed_by_every_state_and_cleared_by_a_revert(tuned
         applied(tuned, profile(WANTED), check=True),
         reverted(tuned, check=True),
     ):
-        assert "interrupted measurement of profile p" in result["notes"][0] and "rollback.yml" in result["notes"][0]
+        assert "interrupted run of profile p" in result["notes"][0] and "rollback.yml" in result["notes"][0]
     handle = durable.try_lock(store.watchdog_lock)
     assert audited(tuned, profile(WANTED))["notes"] == [], "this one lives"
     os.close(handle)

@@ -18,6 +18,7 @@ def behaviour(key: str) -> Lever:
 
 def _class_of(key: str) -> Type[Lever]:
     # Imported when asked for: a leg flips two or three levers, and its module compiles what it imports at every start.
+    # By statements, not by names in a table: Ansible sends to the host what it finds in import statements.
     part = key.partition(".")[0]
     if part == "cpu":
         from . import cpu

@@ -165,9 +165,10 @@ def _restore(target: Target, origin: Snapshot, row: Row, entry: Entry) -> None:
             )
         )
     row.update(state="applied" if home else "unchanged", reason="; ".join(remarks))
+    if remarks:
+        row["after"] = target.before(key, seen)
     if not home:
         # Something had to stay, a map too full to be made small again: that is told, and is the end of it.
-        row["after"] = target.before(key, seen)
         origin["levers"][key]["wrote"]["value"] = row["after"]
         with contextlib.suppress(LdaptuneError):
             target.store.save(origin)

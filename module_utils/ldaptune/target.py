@@ -59,8 +59,11 @@ class Target:
     def matches(self, key: str, seen: Observation, value: Any) -> bool:
         """Return whether `value` is what is configured; levers outside cn=config are compared by what is in force."""
         lever = self.behaviour(key)
-        if lever.spec.attribute or value is None:
-            return bool(lever.spec.type.equal(before_of(lever.spec, seen), value))
+        now = before_of(lever.spec, seen)
+        if value is None:
+            return bool(lever.is_absent(self.ctx, now))
+        if lever.spec.attribute:
+            return bool(lever.spec.type.equal(now, value))
         return bool(lever.same(seen, value))
 
     def is_home(self, key: str, seen: Observation, entry: Entry) -> bool:

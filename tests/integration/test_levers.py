@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import time
 
 import pytest
 from ldaptune.directory.openldap import connect
 from ldaptune.levers.context import open_context
 from ldaptune.levers.registry import behaviour
+from ldaptune.load import wire
 from ldaptune.problems import LdaptuneError
 
 from .looks import settings
@@ -28,8 +30,6 @@ PLAIN = [
     ("slapd.tool_threads", 2, None, "cn=config only"),
     ("slapd.idle_timeout", 600, None, "cn=config only"),
     ("slapd.write_timeout", 30, None, "cn=config only"),
-    ("slapd.conn_max_pending", 200, None, "cn=config only"),
-    ("slapd.conn_max_pending_auth", 2000, None, "cn=config only"),
     ("database.max_size", 128 * MIB, 128 * MIB, "/proc"),
     ("database.max_size", 32 * MIB, 32 * MIB, "/proc"),
     ("database.max_readers", 300, 300, "cn=monitor"),
@@ -37,6 +37,11 @@ PLAIN = [
     ("database.env_flags", [], [], "/proc"),
     ("database.checkpoint", [0, 5], None, "cn=config only"),
     ("database.search_stack", 24, None, "cn=config only"),
+]
+#: The same, of levers that leave the default behind where nothing was set.
+STAYING = [
+    ("slapd.conn_max_pending", 200, None, "cn=config only"),
+    ("slapd.conn_max_pending_auth", 2000, None, "cn=config only"),
 ]
 
 
@@ -101,9 +106,56 @@ def test_from_absent_and_back(bare, key, wanted, effective, source):
     there_and_back(bare, key, wanted, effective, source)
 
 
-@pytest.mark.parametrize(("key", "wanted", "effective", "source"), PLAIN)
+@pytest.mark.parametrize(("key", "wanted", "effective", "source"), PLAIN + STAYING)
 def test_from_explicit_and_back(explicit, key, wanted, effective, source):
     there_and_back(explicit, key, wanted, effective, source)
+
+
+def answered(lab, bound, requests):
+    """How many searches sent in one write, on an anonymous or a bound connection, are answered."""
+    with socket.create_connection(("127.0.0.1", lab.port), 10) as channel:
+        if bound:
+            name = "uid=user.1,ou=people," + lab.suffix
+            channel.sendall(wire.envelope(1, wire.simple_bind(name.encode(), lab.password.encode())))
+            assert wire.result(wire.message(wire.cut(channel.recv(4096))[0][0]).body).code == 0
+        every = wire.search(lab.suffix.encode(), wire.tlv(0x87, b"objectClass"), [b"1.1"])
+        channel.sendall(b"".join(wire.envelope(number + 2, every) for number in range(requests)))
+        done, rest = 0, b""
+        while done < requests:
+            data = channel.recv(65536)
+            if not data:
+                break
+            messages, rest = wire.cut(rest + data)
+            done += sum(wire.message(content).tag == 0x65 for content in messages)
+        return done
+
+
+@pytest.mark.parametrize(
+    ("key", "attribute", "default", "bound"),
+    [
+        ("slapd.conn_max_pending", "olcConnMaxPending", 100, False),
+        ("slapd.conn_max_pending_auth", "olcConnMaxPendingAuth", 1000, True),
+    ],
+)
+def test_clients_that_send_ahead_survive_the_way_back(slapd, run_module, key, attribute, default, bound):
+    """Removing the attribute would put 0 in force until a restart: the default is written, and that is said."""
+    levers = {key: {"op": "value", "value": 300, "why": "a test", "when_unsupported": "fail", "from": "t.yml"}}
+    resolved = {"schema": 1, "name": "ahead", "digest": "d" * 64, "levers": levers, "excluded": [], "expect": {}}
+    arguments = {"server": slapd.server, "consent": ["availability"], "resolved": resolved}
+    before = settings(slapd)
+    assert answered(slapd, bound, 20) == 20
+    assert run_module("tuning_profile", {"state": "applied", **arguments})["changed"]
+    assert answered(slapd, bound, 20) == 20
+    home = run_module("tuning_profile", {"state": "reverted", **arguments})
+    assert home["complete"], home
+    assert "%s: 300 -> %d, set back (the server's default stays written" % (key, default) in home["lines"][0]
+    assert answered(slapd, bound, 20) == 20
+    assert run_module("tuning_profile", {"state": "reverted", **arguments})["changed"] is False
+    with connect(slapd.server) as directory:
+        assert directory.read("cn=config", [attribute]) == {attribute: [str(default)]}
+        directory.modify("cn=config", [("delete", attribute, [])])
+    assert settings(slapd) == before
+    assert answered(slapd, bound, 20) < 20, "this server puts the default in force: the exception is not needed"
 
 
 @pytest.mark.parametrize(

@@ -109,14 +109,15 @@ class AttributeLever(Lever):
     def remove(self, ctx: Context) -> None:
         """Remove the attribute so that the server's default is in force.
 
-        Removing alone leaves several old values in force until a restart; the default is written first.
+        Removing alone leaves several old values in force until a restart; the default is written first, and where
+        removing would undo that, it stays.
         """
         if not self.values(ctx):
             return
         default = self.spec.default
         if default is not None:
             ctx.directory.modify(self.entry(ctx), [("replace", self.spec.attribute, self.spec.type.to_config(default))])
-        if not self.removable(ctx):
+        if self.stays(ctx):
             return
         try:
             ctx.directory.modify(self.entry(ctx), [("delete", self.spec.attribute, [])])
@@ -124,14 +125,20 @@ class AttributeLever(Lever):
             if refusal.code not in _ABSENT:
                 raise
 
-    def removable(self, ctx: Context) -> bool:
-        """Return whether the attribute may be removed; where not, its default is written and stays."""
-        return True
+    def stays(self, ctx: Context) -> str:
+        """Return why the default is written and stays where the attribute was absent; "" where it can be removed."""
+        return self.spec.removal
+
+    def is_absent(self, ctx: Context, configured: Any) -> bool:
+        return configured is None or bool(self.stays(ctx) and self.spec.type.equal(configured, self.spec.default))
 
     def restore(self, ctx: Context, record: Any) -> List[str]:
         self.claim(ctx, record)
         self.put(ctx, record["values"])
-        return []
+        why = self.stays(ctx)
+        if record["values"] is not None or not why or not self.values(ctx):
+            return []
+        return ["the server's default stays written where nothing was: %s" % why]
 
     def claim(self, ctx: Context, record: Dict[str, Any]) -> None:
         """Raise LdaptuneError where a record speaks of another attribute or another database."""

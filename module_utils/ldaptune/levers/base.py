@@ -72,6 +72,10 @@ class Lever:
         """Go back to what a record says, by the same path as `write`; returns remarks to be said aloud, often none."""
         raise NotImplementedError
 
+    def is_absent(self, ctx: Context, configured: Any) -> bool:
+        """Return whether a configured value is what going back to "nothing set" leaves."""
+        return configured is None
+
     def lasts(self, ctx: Context) -> bool:
         """Return whether the value is still there after a restart of the server."""
         return ctx.config_source == "slapd.d"

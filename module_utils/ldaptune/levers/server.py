@@ -38,9 +38,8 @@ class Threads(AttributeLever):
             ]
         return []
 
-    def removable(self, ctx: Context) -> bool:
-        # 2.4 accepts the removal and keeps the number of threads.
-        return ctx.version >= (2, 5)
+    def stays(self, ctx: Context) -> str:
+        return "" if ctx.version >= (2, 5) else "2.4 takes the removal and keeps the number of threads in force"
 
 
 class ThreadQueues(AttributeLever):

@@ -16,7 +16,8 @@ class LeverSpec(NamedTuple):
     thread (no attribute). cost: what taking effect needs, live or restart. risk: safe, durability, availability
     or security, at its worst value (see `risk_by_value`). compare: flip (changed at every leg) or hold (set once,
     equal in both arms). since: first version, (major, minor). default: the server's own (normal form; None: unset).
-    effective: where the value in force is seen. zero_is_default: a stored 0 means the default.
+    effective: where the value in force is seen. zero_is_default: a stored 0 means the default. removal: what removing
+    the attribute does instead of putting the default in force; "" where it does that.
     """
 
     key: str
@@ -35,3 +36,4 @@ class LeverSpec(NamedTuple):
     source: str
     tested: str
     zero_is_default: bool = False
+    removal: str = ""

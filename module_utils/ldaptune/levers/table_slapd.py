@@ -175,7 +175,9 @@ SLAPD_LEVERS = (
         summary="Requests an anonymous connection may have waiting; one more closes it.",
         risk_why="Too low closes connections of clients that send ahead; too high lets one client fill the memory.",
         source="Manual, olcConnMaxPending.",
-        tested="Seen on 2.5.13: taken live; 0 and less are taken too.",
+        tested="Seen on 2.5.13: taken live; 0 and less are taken too. Removed live it leaves 0 in force, and every "
+        "such connection that sends ahead is closed, so the way back to an absent value writes the default.",
+        removal="removing it from a running slapd leaves 0 in force, which closes connections that send ahead",
     ),
     LeverSpec(
         key="slapd.conn_max_pending_auth",
@@ -192,6 +194,8 @@ SLAPD_LEVERS = (
         summary="Requests a bound connection may have waiting; one more closes it.",
         risk_why="Too low closes connections of clients that send ahead; too high lets one client fill the memory.",
         source="Manual, olcConnMaxPendingAuth.",
-        tested="Seen on 2.5.13: taken live; 0 and less are taken too.",
+        tested="Seen on 2.5.13: taken live; 0 and less are taken too. Removed live it leaves 0 in force, and every "
+        "such connection that sends ahead is closed, so the way back to an absent value writes the default.",
+        removal="removing it from a running slapd leaves 0 in force, which closes connections that send ahead",
     ),
 )

@@ -43,6 +43,30 @@ def test_absent_is_found_and_left_absent(ctx):
     ]
 
 
+@pytest.mark.parametrize(
+    ("key", "version", "value", "default", "words"),
+    [
+        ("slapd.conn_max_pending", (2, 5, 13), 200, "100", "closes connections"),
+        ("slapd.conn_max_pending_auth", (2, 5, 13), 2000, "1000", "closes connections"),
+        ("slapd.threads", (2, 4, 57), 8, "16", "keeps the number of threads"),
+    ],
+)
+def test_the_default_stays_where_removing_does_not_put_it_in_force(ctx, key, version, value, default, words):
+    lever = behaviour(key)
+    ctx.version = version
+    found = lever.observe(ctx)
+    assert lever.restore(ctx, found["record"]) == [] and ctx.directory.sent == []
+    lever.write(ctx, value)
+    assert not lever.is_absent(ctx, lever.observe(ctx)["configured"])
+    (remark,) = lever.restore(ctx, found["record"])
+    assert words in remark
+    assert config(ctx) == {lever.spec.attribute: [default]}
+    assert lever.is_absent(ctx, lever.observe(ctx)["configured"])
+    assert [change[0] for _dn, (change,) in ctx.directory.sent] == ["replace", "replace"]
+    assert lever.restore(ctx, dict(found["record"], values=["7"])) == []
+    assert config(ctx) == {lever.spec.attribute: ["7"]}
+
+
 def test_nothing_is_deleted_that_is_not_there(ctx):
     lever = behaviour("slapd.idle_timeout")
     lever.restore(ctx, lever.observe(ctx)["record"])

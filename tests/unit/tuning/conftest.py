@@ -88,6 +88,9 @@ class FakeLever:
     def same(self, seen, wanted):
         return self.spec.type.equal(in_force(self.spec, seen["configured"]), wanted)
 
+    def is_absent(self, ctx, configured):
+        return configured is None
+
     def lasts(self, ctx):
         return self.key not in ctx.lost
 

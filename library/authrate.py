@@ -41,13 +41,36 @@ options:
     description:
       - File on this host with one password for all accounts, or with rows of DN, tab, password.
       - A folder of M(private_folder) that it lies in is renewed.
-      - Needed for O(workload=bind). With O(workload=search) each connection begins with one bind.
+      - Needed for binds. With O(workload=search) each connection begins with one bind.
     type: path
   workload:
-    description: What is sent.
+    description: What is sent. V(mixed) sends binds and searches on the same connections, in the shares of O(mix).
     type: str
-    choices: [bind, search]
+    choices: [bind, search, mixed]
     default: bind
+  auth:
+    description:
+      - How accounts bind. V(plain) and V(external) are SASL mechanisms.
+      - V(external) needs neither accounts nor passwords, over C(ldapi://) or with O(cert_file).
+    type: str
+    choices: [simple, plain, external]
+    default: simple
+  auth_id:
+    description: The identity that SASL PLAIN sends, with C({user}) (value of the first RDN) or C({dn}).
+    type: str
+    default: '{user}'
+  mix:
+    description: Shares of C(bind) and C(search), for O(workload=mixed); only their ratio counts.
+    type: dict
+    default: {}
+  fail:
+    description:
+      - Percent of all operations that are to fail, by kind. C(wrong_password) and C(unknown_user)
+        expect the result code 49, C(no_entry) a search without an entry. Each that ends as expected is a success, any
+        other end an error.
+      - Wrong passwords lock accounts where a policy says so.
+    type: dict
+    default: {}
   base:
     description: Search base. Empty means the parent of each account.
     type: str
@@ -58,6 +81,17 @@ options:
       - Empty means equality on the first RDN. Exactly the account's entry must come, or it is a C(wrong_result).
     type: str
     default: ''
+  scope:
+    description: Search scope. For V(base) the base is the account itself unless O(base) says otherwise.
+    type: str
+    choices: [base, one, sub]
+    default: sub
+  entries:
+    description:
+      - How many entries each search must give, whichever they are; -1 means the account's own entry.
+      - With a number and a filter without placeholders, O(filter) is a pattern of its own and needs no accounts.
+    type: int
+    default: -1
   attributes:
     description: Attributes that a search asks for.
     type: list
@@ -111,6 +145,14 @@ options:
     default: 0
   ca_file:
     description: File with the certificates of the authorities to trust.
+    type: path
+    default: ''
+  cert_file:
+    description: Certificate (PEM) to show to a server that asks for one.
+    type: path
+    default: ''
+  key_file:
+    description: Its key, where it is not in the same file.
     type: path
     default: ''
   starttls:
@@ -210,9 +252,15 @@ ARGUMENTS = {
     "uri": {"type": "str", "required": True},
     "accounts": {"type": "str", "default": ""},
     "password_file": {"type": "path", "no_log": False},
-    "workload": {"type": "str", "choices": ["bind", "search"], "default": "bind"},
+    "workload": {"type": "str", "choices": ["bind", "search", "mixed"], "default": "bind"},
+    "auth": {"type": "str", "choices": ["simple", "plain", "external"], "default": "simple"},
+    "auth_id": {"type": "str", "default": "{user}"},
+    "mix": {"type": "dict", "default": {}},
+    "fail": {"type": "dict", "default": {}},
     "base": {"type": "str", "default": ""},
     "filter": {"type": "str", "default": ""},
+    "scope": {"type": "str", "choices": ["base", "one", "sub"], "default": "sub"},
+    "entries": {"type": "int", "default": -1},
     "attributes": {"type": "list", "elements": "str", "default": ["1.1"]},
     "bind_dn": {"type": "str", "default": ""},
     "connections": {"type": "int", "default": 16},
@@ -221,6 +269,8 @@ ARGUMENTS = {
     "phases": {"type": "list", "elements": "dict", "options": PHASE, "required": True},
     "sample": {"type": "int", "default": 0},
     "ca_file": {"type": "path", "default": ""},
+    "cert_file": {"type": "path", "default": ""},
+    "key_file": {"type": "path", "default": "", "no_log": False},
     "starttls": {"type": "bool", "default": False},
     "insecure": {"type": "bool", "default": False},
     "timeout": {"type": "float", "default": 5},

@@ -12,9 +12,10 @@ import sys
 from typing import Any, Dict, List, Sequence, TextIO
 
 from ..problems import LdaptuneError
+from .compose import AUTHS, SCOPES, WORKLOADS
 from .histogram import Histogram
 from .phase import row as figures_of
-from .prepare import WORKLOADS, Settings, prepare
+from .prepare import Settings, prepare
 from .run import run
 from .summary import duration, phase_text, rate
 
@@ -54,6 +55,20 @@ Only load servers that are yours, and tell the people who watch their logs: this
 """
 
 
+def shares(text: str) -> Dict[str, float]:
+    """Read `name=number,name=number`; raises argparse.ArgumentTypeError."""
+    found: Dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, number = part.partition("=")
+        try:
+            found[name.strip()] = float(number)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise argparse.ArgumentTypeError("not name=number, separated by commas: %s" % text)
+    return found
+
+
 def arguments() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = argparse.ArgumentParser(
@@ -67,6 +82,8 @@ def arguments() -> argparse.ArgumentParser:
     server.add_argument("--uri", required=True, help="ldap://host:port, ldaps://host:port or ldapi://%%2Fpath")
     server.add_argument("--starttls", action="store_true", help="ask for TLS first; end if it is refused")
     server.add_argument("--ca-file", default="", metavar="FILE", help="certificates of the authorities to trust")
+    server.add_argument("--cert-file", default="", metavar="FILE", help="certificate to show (SASL EXTERNAL)")
+    server.add_argument("--key-file", default="", metavar="FILE", help="its key, where it is not in the same file")
     server.add_argument("--insecure", action="store_true", help="do not verify the server's certificate")
     server.add_argument("--allow-cleartext", action="store_true", help="send passwords without TLS to another host")
     server.add_argument("--timeout", type=float, default=5.0, metavar="S", help="for an answer (default 5)")
@@ -74,8 +91,17 @@ def arguments() -> argparse.ArgumentParser:
     load.add_argument("--accounts", default="", metavar="PATTERN", help="DNs, such as uid=user.[0-9999],ou=people,...")
     load.add_argument("--password-file", default="", metavar="FILE", help="one password, or rows of DN, tab, password")
     load.add_argument("--workload", choices=WORKLOADS, default="bind", help="what is sent (default bind)")
+    load.add_argument("--mix", default={}, type=shares, metavar="SHARES", help="for mixed: bind=70,search=30")
+    load.add_argument("--fail", default={}, type=shares, metavar="SHARES",
+                      help="failures on purpose in percent: wrong_password=5,unknown_user=2,no_entry=1")
+    load.add_argument("--auth", choices=AUTHS, default="simple", help="simple, or SASL plain or external")
+    load.add_argument("--auth-id", default="{user}", metavar="TEXT",
+                      help="identity of SASL PLAIN with {user} or {dn} (default {user})")
     load.add_argument("--base", default="", help="search base (default: the account's parent)")
     load.add_argument("--filter", default="", help="search filter with {user} or {dn} (default: the account's RDN)")
+    load.add_argument("--scope", choices=SCOPES, default="sub", help="search scope (default sub)")
+    load.add_argument("--entries", type=int, default=-1, metavar="N",
+                      help="a search must give N entries (default: the account's entry)")
     load.add_argument("--attribute", action="append", metavar="NAME", help="attribute to ask for (default: none)")
     load.add_argument("--bind-dn", default="", metavar="DN", help="who searches (default: the first account)")
     load.add_argument("--connections", type=int, default=16, metavar="N", help="connections (default 16)")
@@ -112,6 +138,14 @@ def settings_of(given: argparse.Namespace) -> Settings:
         password_file=given.password_file,
         password=password,
         workload=given.workload,
+        auth=given.auth,
+        auth_id=given.auth_id,
+        mix=given.mix,
+        fail=given.fail,
+        scope=given.scope,
+        entries=given.entries,
+        cert_file=given.cert_file,
+        key_file=given.key_file,
         base=given.base,
         filter=given.filter,
         attributes=given.attribute or ["1.1"],

@@ -40,13 +40,20 @@ class Security(NamedTuple):
     starttls: bool
 
 
-def context(ca_file: str, insecure: bool) -> ssl.SSLContext:
+def context(ca_file: str, insecure: bool, cert_file: str = "", key_file: str = "") -> ssl.SSLContext:
     """Return a client context: certificate and name are verified (a common name alone is not) unless `insecure`.
 
-    Raises ConnectFailed when the CA file cannot be read.
+    `cert_file` and `key_file` (PEM; the key may stand in the first) are shown to a server that asks for them.
+    Raises ConnectFailed when a file cannot be read.
     """
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.hostname_checks_common_name = False
+    if cert_file:
+        try:
+            made.load_cert_chain(cert_file, key_file or None, lambda: b"")
+        except (OSError, ssl.SSLError) as error:
+            text = "cannot read the certificate %s: %s" % (cert_file, error.strerror or error)
+            raise ConnectFailed("tls", text) from None
     if insecure:
         made.check_hostname = False
         made.verify_mode = ssl.CERT_NONE

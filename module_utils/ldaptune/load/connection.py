@@ -10,7 +10,7 @@ from typing import Set
 
 from . import wire
 from .names import normal_dn
-from .shots import Shot, message_id
+from .shots import NEVER, Shot, message_id
 from .tally import Tally, count
 from .workload import Item
 
@@ -18,7 +18,7 @@ WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 READ = 4096
 
 # What a connection without an operation waits for: nothing that a server could send.
-IDLE: Shot = (b"", b"-", b"-", Item(b"", b"", b"", ""))
+IDLE: Shot = (b"", NEVER, NEVER, Item("", b"", b"", b"", ""))
 
 RESPONSE_OF = {"bind": wire.BIND_RESPONSE, "search": wire.SEARCH_DONE}
 
@@ -92,7 +92,7 @@ class Connection:
         size = data[start + 6]
         return data.startswith(item.dn, start + 7 + (size & 0x7F if size >= 0x80 else 0))
 
-    def answers(self, data: bytes, tally: Tally, retired: Set[bytes], kind: str) -> bool:
+    def answers(self, data: bytes, tally: Tally, retired: Set[bytes]) -> bool:
         """Read what came; return whether the outstanding operation has ended, with its outcome counted in `tally`.
 
         A success is not counted here but told by `entries` being -1, since its time is the caller's. Raises Lost when
@@ -112,7 +112,7 @@ class Connection:
                     raise Lost("notice_of_disconnection")
                 id_octets = answer.id.to_bytes(3, "big") if 32768 <= answer.id <= 8388607 else b""
                 if self.busy and not ended and id_octets == mine:
-                    ended = self._mine(answer, tally, kind)
+                    ended = self._mine(answer, tally)
                 elif id_octets in self.late:
                     if answer.tag not in (wire.SEARCH_ENTRY, wire.SEARCH_REFERENCE):
                         tally.late += 1
@@ -125,27 +125,35 @@ class Connection:
             raise Lost("decode") from None
         return ended
 
-    def _mine(self, answer: wire.Message, tally: Tally, kind: str) -> bool:
-        if kind == "search" and answer.tag == wire.SEARCH_ENTRY:
+    def _mine(self, answer: wire.Message, tally: Tally) -> bool:
+        item = self.shot[3]
+        if item.kind == "search" and answer.tag == wire.SEARCH_ENTRY:
             self.entries += 1
-            if not self._is_expected(wire.entry_dn(answer.body)):
+            if item.dn and not self._is_expected(wire.entry_dn(answer.body)):
                 self.wrong += 1
             return False
-        if kind == "search" and answer.tag == wire.SEARCH_REFERENCE:
+        if item.kind == "search" and answer.tag == wire.SEARCH_REFERENCE:
             self.references += 1
             return False
-        if answer.tag != RESPONSE_OF[kind]:
-            raise wire.DecodeError("an answer of type 0x%02x to a %s" % (answer.tag, kind))
+        if answer.tag != RESPONSE_OF[item.kind]:
+            raise wire.DecodeError("an answer of type 0x%02x to a %s" % (answer.tag, item.kind))
         found = wire.result(answer.body)
-        if found.code != 0:
-            name = wire.result_name(found.code)
-            tally.refuse(name)
-            who = self.shot[3].name + ":" if tally.naming else ""
-            text = " ".join(filter(None, (who, found.text, *found.referrals)))
+        name = wire.result_name(found.code)
+        if found.code != item.code:
+            text = " ".join(filter(None, (item.name + ":" if tally.naming else "", found.text, *found.referrals)))
+            if item.code:
+                text = "%s was wanted: %s" % (wire.result_name(item.code), text)
+            if found.code:
+                tally.refuse(name)
+            else:
+                name = "unexpected_success"
+                tally.fail(name)
             tally.remark(name, text)
-        elif kind == "search" and (self.entries != 1 or self.wrong):
+        elif item.kind == "search" and not item.code and (self.entries != item.entries or self.wrong):
             tally.fail("reference" if self.references and not self.entries else "wrong_result")
         else:
+            if item.code:
+                count(tally.expected, name)
             self.entries = -1
         return True
 

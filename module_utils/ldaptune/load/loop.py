@@ -15,7 +15,7 @@ import select
 import socket
 import struct
 import time
-from typing import Any, Callable, Dict, List, Set, Tuple
+from typing import Any, Callable, Dict, List, Sequence, Set, Tuple
 
 from . import wire
 from .connection import IDLE, READ, WOULD_BLOCK, Connection, Lost
@@ -36,16 +36,15 @@ Draw = Callable[[], Shot]
 class Loop:
     """All connections of one process; phases are run one after the other on it."""
 
-    def __init__(self, kind: str, timeout: float, stopped: Callable[[], bool]) -> None:
-        self.kind = kind
+    def __init__(self, kinds: Sequence[str], timeout: float, stopped: Callable[[], bool]) -> None:
         self.timeout_ns = int(timeout * SECOND)
         self.stopped = stopped
         self.connections: List[Connection] = []
         self.table: Dict[int, Connection] = {}
         self.epoll = select.epoll()
         self.retired: Set[bytes] = set()
-        self.is_bind = kind == "bind"
-        self.armoury = Armoury(kind)
+        self.only_binds = list(kinds) == ["bind"]
+        self.armoury = Armoury()
         self.tally = Tally()
         self.progress: Callable[[Dict[str, Any]], None] | None = None
         self.check_at = 0
@@ -83,7 +82,7 @@ class Loop:
     def closed(self, draw: Draw, end: int) -> None:  # noqa: PLR0912, PLR0915 - one flat loop: calls cost
         """Keep every connection busy until `end` (ns of perf_counter) or until `draw` is exhausted."""
         tally, table, poll, retired = self.tally, self.table, self.epoll.poll, self.retired
-        is_bind, slow, fresh, append = self.is_bind, self._slow, tally.fresh, tally.fresh.append
+        slow, fresh, append = self._slow, tally.fresh, tally.fresh.append
         many, read, size = len(self.connections) + 1, self.reader(), self.reading
         mark, sampled, waited, returned = LAG_EVERY, -1, 0, 0
 
@@ -114,7 +113,7 @@ class Loop:
                     self._lost(c, "reset")
                     continue
                 now = clock()
-                if data == c.shot[1] or (not is_bind and c.holds_entry(data)):
+                if data == c.shot[1] or (c.shot[1] is None and c.holds_entry(data)):
                     append(now - c.sent)
                 elif not slow(c, data, now):
                     continue
@@ -180,7 +179,7 @@ class Loop:
     @property
     def reading(self) -> int:
         """How many octets to read first."""
-        return self.armoury.reading if self.is_bind else READ
+        return self.armoury.reading if self.only_binds else READ
 
     def drain(self) -> None:
         """Wait for what is outstanding, at most the operation timeout; afterwards nothing is."""
@@ -235,15 +234,16 @@ class Loop:
                 raise Lost("eof" if c.busy else "eof_idle")
             data = c.read_on(data, self.reading)
             whole = not c.rest
-            ended = c.answers(data, self.tally, self.retired, self.kind)
+            ended = c.answers(data, self.tally, self.retired)
         except Lost as lost:
             self._lost(c, lost.name)
             return False
         if not ended:
             return False
         if c.entries < 0:
-            if self.is_bind and whole and not c.rest:
-                self.armoury.learn(data, message_id(c.shot[0]))
+            item = c.shot[3]
+            if item.kind == "bind" and not item.code and whole and not c.rest:
+                self.armoury.learn("bind", data, message_id(c.shot[0]))
             self.tally.fresh.append(now - (c.planned or c.sent))
             if c.planned:
                 self.tally.fresh_service.append(now - c.sent)
@@ -269,7 +269,7 @@ class Loop:
         if isinstance(error, WOULD_BLOCK):
             self._keep(c, data)
         else:
-            self.tally.unsent += 1
+            count(self.tally.unsent_of, c.shot[3].kind)
             self._lost(c, "reset")
 
     def _keep(self, c: Connection, data: bytes) -> None:

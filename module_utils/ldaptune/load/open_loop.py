@@ -87,7 +87,7 @@ def run(  # noqa: PLR0912, PLR0915 - one flat loop: calls cost
                     loop._lost(c, "reset")
                     continue
                 now = clock()
-                if data == c.shot[1] or (not loop.is_bind and c.holds_entry(data)):
+                if data == c.shot[1] or (c.shot[1] is None and c.holds_entry(data)):
                     fresh.append(now - c.planned)
                     fresh_service.append(now - c.sent)
                 elif not slow(c, data, now):

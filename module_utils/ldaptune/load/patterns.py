@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
-from typing import Callable, List, NamedTuple, Sequence, TypeVar
+from typing import Any, Callable, List, NamedTuple, Sequence, TypeVar
 
 from ..problems import LdaptuneError, problem
 
@@ -75,3 +75,21 @@ def drawer(items: Sequence[T], seed: str, sequential: bool, offset: int = 0, ste
     generator = random.Random(seed)  # noqa: S311 - drawing accounts, not secrets
     batches = iter(lambda: generator.choices(items, k=BATCH), [])  # never ends: a batch is never empty
     return itertools.chain.from_iterable(batches).__next__
+
+
+class Mixer:
+    """Draws from several drawers in given shares, and counts how often from which."""
+
+    def __init__(self, drawers: Sequence[Callable[[], T]], weights: Sequence[float], seed: str) -> None:
+        self.drawers = list(drawers)
+        self.drawn = [0] * len(self.drawers)
+        generator = random.Random(seed)  # noqa: S311 - drawing accounts, not secrets
+        places = range(len(self.drawers))
+        batches = iter(lambda: generator.choices(places, weights, k=BATCH), [])
+        self._places = itertools.chain.from_iterable(batches).__next__
+
+    def draw(self) -> Any:
+        """Return the next item."""
+        place = self._places()
+        self.drawn[place] += 1
+        return self.drawers[place]()

@@ -14,11 +14,12 @@ def merge(spec: Dict[str, Any], states: List[Dict[str, Any]]) -> Dict[str, Any]:
     """Return the result of one phase from the state of each process's tally (see Tally.state)."""
     whole, service = Histogram(), Histogram()
     codes: Dict[str, int] = {}
+    expected: Dict[str, int] = {}
     failures: Dict[str, int] = {}
     for state in states:
         whole.merge(Histogram.from_state(state["whole"]))
         service.merge(Histogram.from_state(state["service"]))
-        for target, source in ((codes, state["codes"]), (failures, state["failures"])):
+        for target, source in ((codes, state["codes"]), (expected, state["expected"]), (failures, state["failures"])):
             for name, times in source.items():
                 count(target, name, times)
     total = {
@@ -26,8 +27,8 @@ def merge(spec: Dict[str, Any], states: List[Dict[str, Any]]) -> Dict[str, Any]:
         for name in ("errors", "late", "connections", "connections_lost", "planned", "dropped", "in_time")
     }
     seconds = max((state["elapsed_ns"] for state in states), default=0) / SECOND
-    if whole.count:
-        codes["success"] = whole.count
+    if whole.count > sum(expected.values()):
+        codes["success"] = whole.count - sum(expected.values())
     operations = whole.count + total["errors"]
     return {
         "mode": spec["mode"],
@@ -38,7 +39,8 @@ def merge(spec: Dict[str, Any], states: List[Dict[str, Any]]) -> Dict[str, Any]:
         "goodput": total["in_time"] / seconds if seconds else None,
         "errors": total["errors"],
         "error_percent": 100 * total["errors"] / operations if operations else None,
-        "codes": codes,
+        "codes": {name: codes.get(name, 0) + expected.get(name, 0) for name in [*codes, *expected]},
+        "expected": expected,
         "failures": failures,
         "late": total["late"],
         "connections_lost": total["connections_lost"],

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import os
 import resource
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 from ..problems import LdaptuneError, Problem, problem
-from . import connect, credentials, uri, wire, workload
+from . import compose, connect, credentials, uri, workload
 from .worker import Job
 
 MODES = ("pass", "closed", "open")
-WORKLOADS = ("bind", "search")
 SPARE_DESCRIPTORS = 32
 MAX_SECONDS = 86400
 
@@ -29,8 +28,14 @@ class Settings(NamedTuple):
     password_file: str = ""
     password: bytes | None = None
     workload: str = "bind"
+    auth: str = "simple"
+    auth_id: str = "{user}"
+    mix: Mapping[str, float] = {}
+    fail: Mapping[str, float] = {}
     base: str = ""
     filter: str = ""
+    scope: str = "sub"
+    entries: int = -1
     attributes: Sequence[str] = ("1.1",)
     bind_dn: str = ""
     connections: int = 16
@@ -39,6 +44,8 @@ class Settings(NamedTuple):
     phases: Sequence[Dict[str, Any]] = ()
     sample: int = 0
     ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
     starttls: bool = False
     insecure: bool = False
     timeout: float = 5.0
@@ -92,7 +99,9 @@ def processes_for(connections: int, cpus: int) -> int:
 
 def prepare(settings: Settings) -> Ready:
     """Check all settings and files and encode all requests; raises LdaptuneError with what is wrong."""
-    problems = _plain_problems(settings)
+    asked = _asked(settings)
+    has_secret = bool(settings.password_file) or settings.password is not None
+    problems = _plain_problems(settings) + compose.problems_of(asked, has_secret)
     if problems:
         raise LdaptuneError(problems)
     target = uri.parse(settings.uri)
@@ -110,7 +119,7 @@ def prepare(settings: Settings) -> Ready:
                 "Use starttls or ldaps, or set allow_cleartext",
             )
         )
-    made = _workload(settings, secret)
+    made = compose.compose(asked, secret, settings.password_file or "AUTHRATE_PASSWORD")
     processes = settings.processes or processes_for(settings.connections, len(os.sched_getaffinity(0)))
     processes = min(processes, settings.connections)
     _descriptors(-(-settings.connections // processes))
@@ -119,8 +128,6 @@ def prepare(settings: Settings) -> Ready:
 
 def _plain_problems(settings: Settings) -> List[Problem]:
     found = []
-    if settings.workload not in WORKLOADS:
-        found.append(problem("no such workload", "workload", settings.workload, " or ".join(WORKLOADS)))
     for name, value, low, high in (
         ("connections", settings.connections, 1, 65536),
         ("processes", settings.processes, 0, 256),
@@ -153,22 +160,20 @@ def _credentials(settings: Settings) -> credentials.Credentials | None:
         return credentials.Credentials(settings.password, {})
     if settings.password_file:
         return credentials.read(settings.password_file)
-    if settings.workload == "bind" or settings.bind_dn:
+    if settings.bind_dn:
         raise LdaptuneError(problem("binds need a password file", "password_file"))
     return None
 
 
-def _workload(settings: Settings, secret: credentials.Credentials | None) -> workload.Workload:
-    accounts = workload.accounts_of(settings.accounts, secret)
-    where = settings.password_file or "AUTHRATE_PASSWORD"
-    if settings.workload == "bind":
-        assert secret is not None
-        return workload.bind(accounts, secret, where)
-    login = None
-    if secret is not None:
-        dn = settings.bind_dn or accounts.dns[0]
-        login = wire.simple_bind(dn.encode("utf-8"), credentials.passwords(secret, [dn], where)[0])
-    return workload.search(accounts, settings.base, settings.filter, settings.attributes, login)
+def _asked(settings: Settings) -> compose.Asked:
+    auth = workload.Auth(settings.auth, settings.auth_id)
+    values = {name: getattr(settings, name) for name in compose.Asked._fields if name != "auth"}
+    for name in ("mix", "fail"):
+        try:
+            values[name] = {kind: float(share) for kind, share in values[name].items()}
+        except (TypeError, ValueError):
+            raise LdaptuneError(problem("a share that is no number", name, str(values[name]))) from None
+    return compose.Asked(auth=auth, **values)
 
 
 def _security(settings: Settings, target: uri.Target) -> connect.Security:
@@ -177,7 +182,8 @@ def _security(settings: Settings, target: uri.Target) -> connect.Security:
     if target.scheme != "ldaps" and not settings.starttls:
         return connect.Security(None, False)
     try:
-        return connect.Security(connect.context(settings.ca_file, settings.insecure), settings.starttls)
+        made = connect.context(settings.ca_file, settings.insecure, settings.cert_file, settings.key_file)
+        return connect.Security(made, settings.starttls)
     except connect.ConnectFailed as failed:
         raise LdaptuneError(problem(failed.text, "ca_file")) from None
 

@@ -76,7 +76,7 @@ def _phases(ready: Ready, workers: Workers, progress: Progress) -> Dict[str, Any
         },
         "limited_by": judged[0],
         "limited_why": judged[1],
-        "accounts": len(ready.workload.items),
+        "accounts": ready.workload.accounts,
         "interrupted": workers.interrupted,
         "remarks": [{"what": w, "text": text, "count": times} for (w, text), times in sorted(remarks.items())],
     }

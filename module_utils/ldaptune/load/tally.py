@@ -30,10 +30,11 @@ class Tally:
         self.whole = Histogram()
         self.service = Histogram()
         self.codes: Dict[str, int] = {}
+        self.expected: Dict[str, int] = {}
         self.failures: Dict[str, int] = {}
+        self.unsent_of: Dict[str, int] = {}
         self.remarks: Dict[Tuple[str, str], int] = {}
         self.errors = 0
-        self.unsent = 0
         self.late = 0
         self.connections = 0
         self.connections_lost = 0
@@ -106,8 +107,8 @@ class Tally:
     def state(self) -> Dict[str, Any]:
         """Return all of it as JSON-able data for the parent process."""
         names = (
-            "codes failures errors unsent late connections_lost planned dropped in_time cut_short elapsed_ns waited_ns"
-            " cpu_seconds connections queued_seconds throttled_seconds seconds successes"
+            "codes expected failures errors late connections_lost planned dropped in_time cut_short elapsed_ns"
+            " waited_ns cpu_seconds connections queued_seconds throttled_seconds seconds successes"
         )
         found = {name: getattr(self, name) for name in names.split()}
         found["remarks"] = [[what, text, times] for (what, text), times in self.remarks.items()]

@@ -148,6 +148,11 @@ def simple_bind(dn: bytes, password: bytes) -> bytes:
     return tlv(BIND_REQUEST, integer(3) + octets(dn) + tlv(0x80, password))
 
 
+def sasl_bind(mechanism: bytes, credentials: bytes) -> bytes:
+    """Return a BindRequest of a SASL mechanism that needs one step, with its initial response (RFC 4513, 5.2)."""
+    return tlv(BIND_REQUEST, integer(3) + octets(b"") + tlv(0xA3, octets(mechanism) + octets(credentials)))
+
+
 def unbind() -> bytes:
     """Return an UnbindRequest."""
     return tlv(UNBIND_REQUEST, b"")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import gc
 import json
@@ -18,9 +19,9 @@ from . import limits, open_loop, patterns
 from .connect import ConnectFailed, Security, login, open_connection
 from .loop import Loop, clock
 from .shots import FEWEST, Shot
-from .tally import SECOND, count
+from .tally import SECOND, Tally, count
 from .uri import Target
-from .workload import Workload
+from .workload import Item, Workload
 
 
 class Job(NamedTuple):
@@ -46,8 +47,9 @@ class Worker:
         self.line = line
         self.totals: Dict[str, int] = {}
         self.stop = False
-        self.shots: List[Shot] = []
-        self.loop = Loop(job.workload.kind, job.timeout, self._stopped)
+        self.shots: List[List[Shot]] = []
+        self.mixer: patterns.Mixer | None = None
+        self.loop = Loop(job.workload.kinds, job.timeout, self._stopped)
         if job.live:
             self.loop.progress = lambda row: self._say({"row": row})
 
@@ -101,18 +103,46 @@ class Worker:
 
     def _draw(self, spec: Dict[str, Any]) -> Callable[[], Shot]:
         job, armoury = self.job, self.loop.armoury
-        items = job.workload.items
+        pools = job.workload.pools
+        self.mixer = None
         if armoury.renew():
             self.shots = []
         if spec["mode"] == "sample":
             many = spec["many"] if job.number == 0 else 0
-            chosen = [items[number * len(items) // many] for number in range(many)][: len(items)]
+            first = pools[0].items
+            chosen = [first[number * len(first) // many] for number in range(many)][: len(first)]
             return iter(armoury.shots(chosen)).__next__
         if spec["mode"] == "pass":
-            return map(armoury.shot, items[job.number :: job.processes]).__next__
-        self.shots = self.shots or armoury.shots(items, FEWEST)
+            return map(armoury.shot, self._share()).__next__
+        self.shots = self.shots or [armoury.shots(pool.items, FEWEST) for pool in pools]
         seed = "%s/%s/%d" % (job.seed, spec["name"], job.number)
-        return patterns.drawer(self.shots, seed, job.workload.sequential, job.number, job.processes)
+        if len(pools) == 1:
+            return patterns.drawer(self.shots[0], seed, pools[0].sequential, job.number, job.processes)
+        drawers = [
+            patterns.drawer(shots, "%s/%d" % (seed, place), pool.sequential, job.number, job.processes)
+            for place, (pool, shots) in enumerate(zip(pools, self.shots))
+        ]
+        self.mixer = patterns.Mixer(drawers, [pool.weight for pool in pools], seed)
+        return self.mixer.draw
+
+    def _share(self) -> List[Item]:
+        """Return this process's part of what goes out once in a pass."""
+        return self.job.workload.regular[self.job.number :: self.job.processes]
+
+    def _count_sent(self, tally: Tally, mode: str) -> None:
+        """Add what was sent to the totals: each operation that was drawn, but for those the socket did not take."""
+        pools = self.job.workload.pools
+        if self.mixer:
+            sent = [(pool.items[0].kind, drawn) for pool, drawn in zip(pools, self.mixer.drawn)]
+        elif mode == "pass":
+            gone = self._share()[: tally.successes + tally.errors]
+            sent = list(collections.Counter(item.kind for item in gone).items())
+        else:
+            sent = [(pools[0].items[0].kind, tally.successes + tally.errors)]
+        for kind, times in sent:
+            count(self.totals, kind, times)
+        for kind, times in tally.unsent_of.items():
+            count(self.totals, kind, -times)
 
     def _phase(self, spec: Dict[str, Any], start: int) -> Dict[str, Any]:
         loop, draw = self.loop, self._draw(spec)
@@ -143,8 +173,8 @@ class Worker:
         loop.end(start, end)
         gc.enable()
         if spec["mode"] == "pass":
-            tally.planned = len(self.job.workload.items[self.job.number :: self.job.processes])
-        count(self.totals, self.job.workload.kind, tally.successes + tally.errors - tally.unsent)
+            tally.planned = len(self._share())
+        self._count_sent(tally, spec["mode"])
         return tally.state()
 
 

@@ -1,9 +1,10 @@
 # Copyright: the ldaptune authors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is sent: one encoded request an account, and how to know the right answer to it."""
+"""What is sent: one encoded request an account, how to know the right answer to it, and in which shares."""
 
 from __future__ import annotations
 
+import re
 from typing import Dict, List, NamedTuple, Sequence
 
 from ..problems import LdaptuneError, problem
@@ -11,21 +12,51 @@ from . import credentials, filters, names, patterns, wire
 
 
 class Item(NamedTuple):
-    """One account's request: `head + id + tail` goes out; `dn` is what a search must find, encoded and as text."""
+    """One account's request: `head + id + tail` goes out.
 
+    kind: bind or search. dn: what a search must find, as an octet string. name: the account. code: the result code
+    that is right. entries: how many entries a search must find, this account's (1) or none (0).
+    """
+
+    kind: str
     head: bytes
     tail: bytes
     dn: bytes
     name: str
+    code: int = 0
+    entries: int = 1
+
+
+class Pool(NamedTuple):
+    """Items of one sort; `weight` is their share among all pools, `regular` tells that they are to succeed."""
+
+    weight: float
+    items: List[Item]
+    sequential: bool
+    regular: bool = True
 
 
 class Workload(NamedTuple):
-    """All items in order; `login` holds the bind that each connection of a search workload begins with, if any."""
+    """All pools; `login` holds the bind that each kept connection begins with, if any."""
 
-    kind: str
-    items: List[Item]
-    sequential: bool
+    name: str
+    pools: List[Pool]
     login: bytes | None
+
+    @property
+    def kinds(self) -> List[str]:
+        """The kinds of operations in it, each once."""
+        return list(dict.fromkeys(item.kind for pool in self.pools for item in pool.items[:1]))
+
+    @property
+    def regular(self) -> List[Item]:
+        """What is to succeed, pool by pool: each goes out once when the server is primed."""
+        return [item for pool in self.pools if pool.regular for item in pool.items]
+
+    @property
+    def accounts(self) -> int:
+        """How many different accounts there are."""
+        return max(len(pool.items) for pool in self.pools)
 
 
 def accounts_of(pattern: str, secrets: credentials.Credentials | None) -> patterns.Accounts:
@@ -39,33 +70,70 @@ def accounts_of(pattern: str, secrets: credentials.Credentials | None) -> patter
     )
 
 
-def bind(accounts: patterns.Accounts, secrets: credentials.Credentials, where: str) -> Workload:
-    """Return the bind workload: a simple bind an account."""
-    found = credentials.passwords(secrets, accounts.dns, where)
+class Auth(NamedTuple):
+    """How accounts authenticate: simple, plain (SASL) or external; `identity` is the template of PLAIN's identity."""
+
+    mechanism: str = "simple"
+    identity: str = "{user}"
+
+    def bind(self, dn: str, password: bytes) -> bytes:
+        """Return an account's bind operation."""
+        if self.mechanism == "external":
+            return wire.sasl_bind(b"EXTERNAL", b"")
+        if self.mechanism == "simple":
+            return wire.simple_bind(dn.encode("utf-8"), password)
+        values = {"user": names.first_rdn(dn)[1], "dn": dn.encode("utf-8")}
+        pieces = re.split(r"\{(user|dn)\}", self.identity)
+        identity = b"".join(values[piece] if number % 2 else piece.encode() for number, piece in enumerate(pieces))
+        return wire.sasl_bind(b"PLAIN", b"\0" + identity + b"\0" + password)
+
+
+SIMPLE = Auth()
+
+
+def binds(dns: Sequence[str], passwords: Sequence[bytes], auth: Auth = SIMPLE, code: int = 0) -> List[Item]:
+    """Return a bind an account, for which the server is to answer this code."""
     items = []
     heads: Dict[bytes, bytes] = {}  # few different ones: shared, they stay in the CPU's cache
-    for dn, password in zip(accounts.dns, found):
-        made = wire.request(wire.simple_bind(dn.encode("utf-8"), password))
-        items.append(Item(heads.setdefault(made.head, made.head), made.tail, b"", dn))
-    return Workload("bind", items, accounts.sequential, None)
+    for dn, password in zip(dns, passwords):
+        made = wire.request(auth.bind(dn, password))
+        items.append(Item("bind", heads.setdefault(made.head, made.head), made.tail, b"", dn, code))
+    return items
 
 
-def search(
-    accounts: patterns.Accounts, base: str, template: str, attributes: Sequence[str], login: bytes | None
-) -> Workload:
-    """Return the search workload: one search an account that must give exactly this account's entry.
+def searches(
+    dns: Sequence[str], base: str = "", template: str = "", attributes: Sequence[str] = ("1.1",), scope: int = 2
+) -> List[Item]:
+    """Return a search an account that must give exactly this account's entry.
 
-    Without a template the filter is equality on the first RDN; without a base it is the account's parent.
+    Without a template the filter is equality on the first RDN; without a base it is the account's parent, or for a base
+    search (scope 0) the account itself.
     """
-    listed = [name.encode("utf-8") for name in attributes]
     items = []
-    for dn in accounts.dns:
+    for dn in dns:
         try:
             kind, value = names.first_rdn(dn)
-            text = filters.fill(template or "(%s={user})" % kind, value, dn.encode("utf-8"))
-            encoded = filters.encode(text)
         except ValueError as error:
-            raise LdaptuneError(problem("cannot make the search of an account", "filter", str(error))) from None
-        made = wire.request(wire.search((base or names.parent(dn)).encode("utf-8"), encoded, listed))
-        items.append(Item(made.head, made.tail, wire.octets(dn.encode("utf-8")), dn))
-    return Workload("search", items, accounts.sequential, login)
+            raise LdaptuneError(problem("cannot make the search of an account", "accounts", str(error))) from None
+        text = filters.fill(template or "(%s={user})" % kind, value, dn.encode("utf-8"))
+        where = base or (dn if scope == 0 else names.parent(dn))
+        items.append(_search(where, text, attributes, scope, dn=dn))
+    return items
+
+
+def counted_searches(
+    texts: Sequence[str], base: str, attributes: Sequence[str], scope: int, entries: int
+) -> List[Item]:
+    """Return a search a filter that must give so many entries, whichever they are."""
+    return [_search(base, text, attributes, scope, entries=entries) for text in texts]
+
+
+def _search(base: str, text: str, attributes: Sequence[str], scope: int, *, dn: str = "", entries: int = 1) -> Item:
+    try:
+        encoded = filters.encode(text)
+    except ValueError as error:
+        raise LdaptuneError(problem("a filter that is not by RFC 4515", "filter", str(error), text)) from None
+    listed = [name.encode("utf-8") for name in attributes]
+    made = wire.request(wire.search(base.encode("utf-8"), encoded, listed, scope))
+    found = wire.octets(dn.encode("utf-8")) if dn else b""
+    return Item("search", made.head, made.tail, found, dn or text, entries=entries)

@@ -90,7 +90,7 @@ class ProbePreflight:
     def _look(self, talk: Conversation, ready: Ready) -> None:
         contexts = talk.read("", "namingContexts").attributes.get("namingcontexts", [])
         self.facts["naming_contexts"] = contexts
-        dns = [item.name for item in ready.workload.items]
+        dns = [item.name for item in ready.workload.pools[0].items]
         missing = outside(used_bases(dns, self.settings), contexts) if self._names_known else []
         if missing:
             # A bind below a suffix that is not there fails with 49, as a wrong password does.

@@ -16,20 +16,20 @@ SECOND = 1000000000
 
 def bind_item(number=0):
     made = wire.request(wire.simple_bind(b"uid=u%d,dc=x" % number, b"secret"))
-    return Item(made.head, made.tail, b"", "uid=u%d,dc=x" % number)
+    return Item("bind", made.head, made.tail, b"", "uid=u%d,dc=x" % number)
 
 
 def search_item(number=0):
     dn = b"uid=u%d,dc=x" % number
     made = wire.request(wire.search(b"dc=x", wire.tlv(0xA3, wire.octets(b"uid") + wire.octets(b"u%d" % number)), []))
-    return Item(made.head, made.tail, wire.octets(dn), dn.decode())
+    return Item("search", made.head, made.tail, wire.octets(dn), dn.decode())
 
 
 class Driven:
     """What came of a number of operations: the tally, and the loop for more."""
 
     def __init__(self, server, kind="bind", connections=1, timeout=2.0):
-        self.loop = Loop(kind, timeout, lambda: False)
+        self.loop = Loop([kind], timeout, lambda: False)
         target = uri.parse(server.uri)
         for _ in range(connections):
             sock = connect.open_connection(target, uri.resolve(target), connect.Security(None, False), 5)

@@ -157,23 +157,23 @@ def test_filters_that_are_none(text):
 
 
 def test_a_filter_that_is_none_is_refused_before_anything_is_sent():
-    with pytest.raises(LdaptuneError, match="cannot make the search"):
-        workload.search(patterns.expand("uid=a,dc=x"), "", "uid={user}", ["1.1"], None)
+    with pytest.raises(LdaptuneError, match="a filter that is not by RFC 4515"):
+        workload.searches(["uid=a,dc=x"], template="uid={user}")
 
 
 def test_the_search_of_an_account():
-    made = workload.search(patterns.expand("uid=a\\2a,ou=p,dc=x"), "", "", ["cn"], None)
+    (made,) = workload.searches(["uid=a\\2a,ou=p,dc=x"], attributes=["cn"])
     equality = wire.tlv(filters.EQUALITY, wire.octets(b"uid") + wire.octets(b"a*"))
-    assert made.items[0].tail == wire.search(b"ou=p,dc=x", equality, [b"cn"])
-    assert made.items[0].dn == wire.octets(b"uid=a\\2a,ou=p,dc=x")
+    assert made.tail == wire.search(b"ou=p,dc=x", equality, [b"cn"])
+    assert made.dn == wire.octets(b"uid=a\\2a,ou=p,dc=x")
 
 
 def test_accounts_may_come_from_the_rows():
     secrets = credentials.parse(b"uid=a,dc=x\tp\nuid=b,dc=x\tq", "f")
     accounts = workload.accounts_of("", secrets)
     assert accounts.dns == ["uid=a,dc=x", "uid=b,dc=x"]
-    made = workload.bind(accounts, secrets, "f")
-    assert [item.tail for item in made.items] == [
+    made = workload.binds(accounts.dns, credentials.passwords(secrets, accounts.dns, "f"))
+    assert [item.tail for item in made] == [
         wire.simple_bind(b"uid=a,dc=x", b"p"),
         wire.simple_bind(b"uid=b,dc=x", b"q"),
     ]
@@ -183,8 +183,8 @@ def test_accounts_may_come_from_the_rows():
 
 def test_few_accounts_get_many_message_ids():
     """So that an answer that comes twice is not taken for the next operation's."""
-    armoury = Armoury("bind")
-    items = [Item(b"0\x0c\x02\x03", b"tail", b"", name) for name in "ab"]
+    armoury = Armoury()
+    items = [Item("bind", b"0\x0c\x02\x03", b"tail", b"", name) for name in "ab"]
     made = armoury.shots(items, 256)
     assert len({message_id(request) for request, *_ in made}) == len(made) == 256
     assert [item.name for *_, item in made[:4]] == ["a", "b", "a", "b"]

@@ -90,12 +90,12 @@ def test_long_form_lengths_in_pieces_cost_no_cpu_and_are_learned(fake_server, dr
     tally = driven.go(1)
     assert tally.whole.count == 1
     assert 1 <= len(read) <= 4  # woken by pieces only
-    assert driven.loop.armoury.learned is None
+    assert driven.loop.armoury.learned == {}
     driven.go(3)
-    assert driven.loop.armoury.learned is not None
+    assert driven.loop.armoury.learned
     tally = driven.go(20)
     assert (tally.whole.count, tally.errors) == (20, 0)
-    assert driven.loop.armoury.form[0].startswith(b"\x30\x84")
+    assert driven.loop.armoury.forms["bind"][0].startswith(b"\x30\x84")
 
 
 def test_refusals_are_counted_by_name_and_are_no_successes(fake_server, drive, answers):
@@ -390,7 +390,7 @@ def test_requests_larger_than_the_socket_takes_are_finished_later(fake_server, d
     server = fake_server(script)
     driven = drive(server)
     made = wire.request(wire.simple_bind(b"uid=u,dc=x", b"p" * 3000000))
-    driven.make = lambda number: Item(made.head, made.tail, b"", "uid=u,dc=x")
+    driven.make = lambda number: Item("bind", made.head, made.tail, b"", "uid=u,dc=x")
     driven.loop.connections[0].sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
     kept = []
     keep = driven.loop._keep

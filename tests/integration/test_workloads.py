@@ -1,0 +1,108 @@
+# Copyright: the ldaptune authors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every workload against a real slapd: what it counts is what the server counted."""
+
+from __future__ import annotations
+
+import pytest
+from ldaptune.levers.context import open_context
+from ldaptune.load.prepare import prepare
+from ldaptune.load.run import run
+
+from .probe import difference, settings
+
+PHASES = [
+    {"name": "prime", "mode": "pass", "seconds": 20, "rate": 0},
+    {"name": "goal", "mode": "closed", "seconds": 0.5, "rate": 0},
+    {"name": "fixed", "mode": "open", "seconds": 0.5, "rate": 400},
+]
+PEOPLE = "ou=people,dc=lab,dc=test"
+
+#: workload, settings
+CASES = {
+    "mixed": {"workload": "mixed", "mix": {"bind": 3, "search": 1}, "sample": 3},
+    "failing binds": {"fail": {"wrong_password": 20, "unknown_user": 10}},
+    "failing searches": {"workload": "search", "fail": {"no_entry": 30}},
+    "failing mix": {
+        "workload": "mixed",
+        "mix": {"bind": 50, "search": 50},
+        "fail": {"wrong_password": 10, "no_entry": 10},
+    },
+    "counted searches": {
+        "workload": "search", "filter": "(uid=user.1[0-9])", "entries": 1, "accounts": "", "base": PEOPLE,
+        "bind_dn": "uid=user.1," + PEOPLE,
+    },
+    "many entries": {
+        "workload": "search", "filter": "(objectClass=inetOrgPerson)", "entries": 100, "base": PEOPLE, "scope": "one",
+    },
+    "base searches": {"workload": "search", "scope": "base", "filter": "(objectClass=*)"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("name", CASES)
+def test_the_server_counts_the_same(slapd_module, name, processes):
+    ready = prepare(settings(slapd_module, phases=PHASES, processes=processes, **CASES[name]))
+    result, counted, connections = difference(slapd_module, lambda: run(ready))
+    assert result["totals"] == {"operations": counted, "connections": connections}
+    for phase in result["phases"].values():
+        assert (phase["errors"], phase["failures"]) == (0, {}), result["remarks"]
+        assert sum(phase["codes"].values()) == phase["operations"] == phase["successes"]
+    assert result["phases"]["goal"]["operations"] > 20
+    prime = result["phases"]["prime"]
+    assert prime["codes"] == {"success": prime["operations"]}, "nobody is primed with a wrong password"
+
+
+def test_shares_are_kept(slapd_module):
+    given = {"workload": "mixed", "mix": {"bind": 60, "search": 40}, "fail": {"wrong_password": 10, "no_entry": 10}}
+    phases = [{"name": "goal", "mode": "open", "seconds": 4, "rate": 1000}]
+    result, counted, _ = difference(slapd_module, lambda: run(prepare(settings(slapd_module, phases=phases, **given))))
+    goal = result["phases"]["goal"]
+    assert goal["errors"] == 0
+    refused = goal["codes"]["invalidCredentials"] / goal["operations"]
+    assert 0.07 < refused < 0.13
+    assert goal["expected"] == {"invalidCredentials": goal["codes"]["invalidCredentials"]}
+    assert 0.53 < counted["bind"] / (counted["bind"] + counted["search"]) < 0.63
+
+
+def test_what_was_to_fail_and_does_not_is_an_error(make_slapd):
+    """A server that lets anybody in is no success."""
+    lab = make_slapd(users=20)
+    ready = prepare(settings(lab, fail={"wrong_password": 50}))
+    first, second = ready.workload.pools
+    pools = [first, second._replace(items=[item._replace(code=49) for item in first.items])]
+    result = run(ready._replace(workload=ready.workload._replace(pools=pools)))
+    goal = result["phases"]["goal"]
+    assert goal["failures"]["unexpected_success"] == goal["errors"] > 0
+    assert "invalidCredentials was wanted" in str(result["remarks"])
+
+
+def test_external_says_who_the_connection_is(slapd_module):
+    ready = prepare(
+        settings(slapd_module, uri=slapd_module.ldapi, auth="external", accounts="", password_file="", phases=PHASES)
+    )
+    result, counted, connections = difference(slapd_module, lambda: run(ready))
+    assert result["totals"] == {"operations": counted, "connections": connections}
+    assert result["phases"]["goal"]["errors"] == 0
+    assert result["phases"]["goal"]["operations"] > 20
+
+
+def test_sasl_plain(make_slapd):
+    """Cyrus SASL compares with what is stored, so that slapd must have the passwords in clear text for it."""
+    lab = make_slapd(
+        users=10,
+        global_lines=[
+            "olcSaslSecProps: none",
+            "olcAuthzRegexp: uid=([^,]+),cn=plain,cn=auth uid=$1,ou=people,dc=lab,dc=test",
+        ],
+    )
+    with open_context(lab.server) as ctx:
+        me = "gidNumber=0+uidNumber=0,cn=peercred,cn=external,cn=auth"
+        ctx.directory.modify(ctx.database["dn"], [("replace", "olcRootDN", [me])])
+        for number in range(10):
+            ctx.directory.modify("uid=user.%d,%s" % (number, PEOPLE), [("replace", "userPassword", [lab.password])])
+    ready = prepare(settings(lab, auth="plain", fail={"wrong_password": 20}, phases=PHASES))
+    result, counted, connections = difference(lab, lambda: run(ready))
+    assert result["totals"] == {"operations": counted, "connections": connections}
+    assert result["phases"]["goal"]["errors"] == 0, result["remarks"]
+    assert set(result["phases"]["goal"]["codes"]) == {"success", "invalidCredentials"}

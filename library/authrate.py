@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 module: authrate
 short_description: Load an LDAP server and measure it
 description:
-  - Sends simple binds or searches over a fixed number of kept connections and returns rates, latencies and failures.
+  - Sends binds and searches from a fixed number of clients and returns rates, latencies and failures.
   - All phases of one task use the same connections. The task ends by itself, whatever becomes of the controller.
   - It never changes anything, so it is never C(changed). A failed operation is a figure, not a failed task; the task
     fails when nothing can be measured, for example when the server does not answer or a setting is wrong.
@@ -44,9 +44,13 @@ options:
       - Needed for binds. With O(workload=search) each connection begins with one bind.
     type: path
   workload:
-    description: What is sent. V(mixed) sends binds and searches on the same connections, in the shares of O(mix).
+    description:
+      - What is sent. V(bind) and V(search) use kept connections, V(connect_bind) a new one for each bind.
+      - V(search_bind) looks an account up on one connection and binds as it on another.
+      - V(mixed) sends binds and searches on the same connections, in the shares of O(mix).
+      - V(paged_search) reads the subtree of O(base) page by page; a page is an operation.
     type: str
-    choices: [bind, search, mixed]
+    choices: [bind, connect_bind, search, search_bind, mixed, paged_search]
     default: bind
   auth:
     description:
@@ -101,8 +105,21 @@ options:
     description: Who searches; empty means the first account. Used with O(workload=search) and O(password_file) only.
     type: str
     default: ''
+  window:
+    description: Operations outstanding on a connection, for O(workload=search).
+    type: int
+    default: 1
+  think:
+    description: Seconds that a client rests between an answer and its next operation.
+    type: float
+    default: 0
+  page_size:
+    description: Entries a page, for O(workload=paged_search).
+    type: int
+    default: 500
   connections:
-    description: Connections kept open, each with one operation at a time.
+    description:
+      - Clients. Each keeps one connection open (two for O(workload=search_bind), none for O(workload=connect_bind)).
     type: int
     default: 16
   processes:
@@ -236,6 +253,7 @@ line:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils.ldaptune.load.compose import AUTHS, SCOPES, WORKLOADS
 from ..module_utils.ldaptune.load.expiry import renew
 from ..module_utils.ldaptune.load.prepare import Settings, prepare
 from ..module_utils.ldaptune.load.run import run
@@ -252,17 +270,20 @@ ARGUMENTS = {
     "uri": {"type": "str", "required": True},
     "accounts": {"type": "str", "default": ""},
     "password_file": {"type": "path", "no_log": False},
-    "workload": {"type": "str", "choices": ["bind", "search", "mixed"], "default": "bind"},
-    "auth": {"type": "str", "choices": ["simple", "plain", "external"], "default": "simple"},
+    "workload": {"type": "str", "choices": list(WORKLOADS), "default": "bind"},
+    "auth": {"type": "str", "choices": list(AUTHS), "default": "simple"},
     "auth_id": {"type": "str", "default": "{user}"},
     "mix": {"type": "dict", "default": {}},
     "fail": {"type": "dict", "default": {}},
     "base": {"type": "str", "default": ""},
     "filter": {"type": "str", "default": ""},
-    "scope": {"type": "str", "choices": ["base", "one", "sub"], "default": "sub"},
+    "scope": {"type": "str", "choices": list(SCOPES), "default": "sub"},
     "entries": {"type": "int", "default": -1},
     "attributes": {"type": "list", "elements": "str", "default": ["1.1"]},
     "bind_dn": {"type": "str", "default": ""},
+    "window": {"type": "int", "default": 1},
+    "think": {"type": "float", "default": 0},
+    "page_size": {"type": "int", "default": 500},
     "connections": {"type": "int", "default": 16},
     "processes": {"type": "int", "default": 0},
     "seed": {"type": "str", "default": "1"},

@@ -181,7 +181,7 @@ def tls(make_slapd_module, tmp_path_factory):
     return lab, "ldaps://127.0.0.1:%d" % port, str(folder / "cert.pem")
 
 
-@pytest.mark.parametrize("workload", ["bind", "search"])
+@pytest.mark.parametrize("workload", ["bind", "search", "connect_bind", "search_bind"])
 @pytest.mark.parametrize("starttls", [False, True])
 def test_tls_is_counted_too(tls, starttls, workload):
     slapd, ldaps, ca_file = tls
@@ -193,7 +193,9 @@ def test_tls_is_counted_too(tls, starttls, workload):
     ready = prepare(settings(slapd, ca_file=ca_file, workload=workload, phases=phases, **more))
     result, counted, connections = difference(slapd, lambda: run(ready))
     assert result["totals"] == {"operations": counted, "connections": connections}
-    assert counted["extended"] == (4 if starttls else 0)
+    opened = {"search_bind": 8, "connect_bind": counted["bind"]}.get(workload, 4)
+    assert counted["extended"] == (opened if starttls else 0)
+    assert connections == opened
     for phase in result["phases"].values():
         assert (phase["errors"], phase["failures"]) == (0, {})
         assert phase["successes"] > 10

@@ -35,6 +35,12 @@ CASES = {
     "many entries": {
         "workload": "search", "filter": "(objectClass=inetOrgPerson)", "entries": 100, "base": PEOPLE, "scope": "one",
     },
+    "connections of one bind": {"workload": "connect_bind", "sample": 3, "fail": {"wrong_password": 20}},
+    "pairs": {"workload": "search_bind", "sample": 3, "fail": {"wrong_password": 10, "unknown_user": 10}},
+    "pairs with a login": {"workload": "search_bind", "bind_dn": "uid=user.1," + PEOPLE},
+    "pages": {"workload": "paged_search", "base": PEOPLE, "page_size": 30, "bind_dn": "uid=user.1," + PEOPLE},
+    "a window": {"workload": "search", "window": 8},
+    "thinking": {"think": 0.005},
     "base searches": {"workload": "search", "scope": "base", "filter": "(objectClass=*)"},
 }  # fmt: skip
 
@@ -44,6 +50,7 @@ CASES = {
 def test_the_server_counts_the_same(slapd_module, name, processes):
     ready = prepare(settings(slapd_module, phases=PHASES, processes=processes, **CASES[name]))
     result, counted, connections = difference(slapd_module, lambda: run(ready))
+    assert "worker_died" not in result, result["worker_died"]
     assert result["totals"] == {"operations": counted, "connections": connections}
     for phase in result["phases"].values():
         assert (phase["errors"], phase["failures"]) == (0, {}), result["remarks"]
@@ -106,3 +113,31 @@ def test_sasl_plain(make_slapd):
     assert result["totals"] == {"operations": counted, "connections": connections}
     assert result["phases"]["goal"]["errors"] == 0, result["remarks"]
     assert set(result["phases"]["goal"]["codes"]) == {"success", "invalidCredentials"}
+
+
+def in_time_wait(port):
+    """The connections of a port that the kernel keeps in TIME_WAIT (state 06)."""
+    with open("/proc/net/tcp") as file:
+        rows = [line.split() for line in file][1:]
+    return sum(row[3] == "06" and port in (int(row[1][-4:], 16), int(row[2][-4:], 16)) for row in rows)
+
+
+def test_no_port_is_left_waiting(slapd_module):
+    """The next run, or the other arm, would pay for it."""
+    before = in_time_wait(slapd_module.port)
+    phases = [{"name": "goal", "mode": "closed", "seconds": 0.5, "rate": 0}]
+    result = run(prepare(settings(slapd_module, workload="connect_bind", phases=phases)))
+    goal = result["phases"]["goal"]
+    assert goal["operations"] > 100
+    assert set(goal["parts_ns"]) == {"connect", "bind"}
+    assert in_time_wait(slapd_module.port) - before <= 4
+    assert set(goal["time_wait"]) == {"before", "after"}
+
+
+def test_pages_are_whole(slapd_module):
+    asked = {"workload": "paged_search", "base": PEOPLE, "scope": "one", "page_size": 30, "accounts": ""}
+    asked["bind_dn"] = "uid=user.1," + PEOPLE
+    phases = [{"name": "all", "mode": "pass", "seconds": 20, "rate": 0}]
+    result, counted, _ = difference(slapd_module, lambda: run(prepare(settings(slapd_module, phases=phases, **asked))))
+    everything = result["phases"]["all"]
+    assert (everything["entries"], everything["operations"], counted["search"]) == (100, 4, 4)

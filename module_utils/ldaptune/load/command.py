@@ -104,6 +104,9 @@ def arguments() -> argparse.ArgumentParser:
                       help="a search must give N entries (default: the account's entry)")
     load.add_argument("--attribute", action="append", metavar="NAME", help="attribute to ask for (default: none)")
     load.add_argument("--bind-dn", default="", metavar="DN", help="who searches (default: the first account)")
+    load.add_argument("--window", type=int, default=1, metavar="N", help="searches outstanding on a connection (1)")
+    load.add_argument("--think", type=float, default=0.0, metavar="S", help="seconds of rest after an answer (0)")
+    load.add_argument("--page-size", type=int, default=500, metavar="N", help="entries a page of paged_search (500)")
     load.add_argument("--connections", type=int, default=16, metavar="N", help="connections (default 16)")
     load.add_argument("--processes", type=int, default=0, metavar="N", help="processes (default: one for four CPUs)")
     load.add_argument("--seed", default="1", help="the same seed draws the same accounts (default 1)")
@@ -143,6 +146,9 @@ def settings_of(given: argparse.Namespace) -> Settings:
         mix=given.mix,
         fail=given.fail,
         scope=given.scope,
+        window=given.window,
+        think=given.think,
+        page_size=given.page_size,
         entries=given.entries,
         cert_file=given.cert_file,
         key_file=given.key_file,

@@ -21,6 +21,8 @@ CONNECT_ERRORS = {
     errno.EMFILE: "connect_descriptors",
     errno.ENFILE: "connect_descriptors",
     errno.ECONNRESET: "reset",
+    errno.ETIMEDOUT: "connect_timeout",
+    errno.EADDRNOTAVAIL: "connect_no_port",
 }
 
 
@@ -31,6 +33,10 @@ class ConnectFailed(Exception):
         super().__init__(text)
         self.name = name
         self.text = text
+
+
+class TlsRefused(Exception):
+    """StartTLS or the handshake did not succeed; the text says why."""
 
 
 class Security(NamedTuple):
@@ -184,22 +190,31 @@ def _ask_for_tls(plain: socket.socket, deadline: float) -> None:
     try:
         plain.settimeout(_left(deadline))
         plain.sendall(wire.envelope(1, wire.starttls()))
-        content, more = _one_message(plain, deadline)
-        answer = wire.message(content)
-        if wire.is_notice_of_disconnection(answer):
-            said = wire.result(answer.body)
-            raise ConnectFailed("tls", "server said %s: %s" % (wire.result_name(said.code), said.text))
-        if answer.id != 1 or answer.tag != wire.EXTENDED_RESPONSE:
-            raise ConnectFailed("tls", "the server's answer to StartTLS is none")
-        found = wire.result(answer.body)
-        if found.code != 0:
-            said_text = ": %s" % found.text if found.text else ""
-            raise ConnectFailed("tls", "StartTLS refused: %s%s" % (wire.result_name(found.code), said_text))
-        if more:
-            raise ConnectFailed("tls", "bytes in clear text follow the answer to StartTLS")
+        starttls_answer(*_one_message(plain, deadline))
+    except TlsRefused as refused:
+        raise ConnectFailed("tls", str(refused)) from None
     except wire.DecodeError as error:
         raise ConnectFailed("tls", "the answer to StartTLS is no LDAP message: %s" % error) from None
     except socket.timeout:
         raise ConnectFailed("connect_timeout", "no answer to StartTLS in time") from None
     except OSError as error:
         raise ConnectFailed("tls", "StartTLS failed: %s" % (error.strerror or error)) from None
+
+
+def starttls_answer(content: bytes, more: bool) -> None:
+    """Raise TlsRefused unless this message is the server's yes to StartTLS, with nothing (`more`) behind it."""
+    try:
+        answer = wire.message(content)
+        if wire.is_notice_of_disconnection(answer):
+            said = wire.result(answer.body)
+            raise TlsRefused("server said %s: %s" % (wire.result_name(said.code), said.text))
+        if answer.id != 1 or answer.tag != wire.EXTENDED_RESPONSE:
+            raise TlsRefused("the server's answer to StartTLS is none")
+        found = wire.result(answer.body)
+    except wire.DecodeError as error:
+        raise TlsRefused("the answer to StartTLS is no LDAP message: %s" % error) from None
+    if found.code != 0:
+        said_text = ": %s" % found.text if found.text else ""
+        raise TlsRefused("StartTLS refused: %s%s" % (wire.result_name(found.code), said_text))
+    if more:
+        raise TlsRefused("bytes in clear text follow the answer to StartTLS")

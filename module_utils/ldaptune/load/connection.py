@@ -9,7 +9,7 @@ import ssl
 from typing import Set
 
 from . import wire
-from .names import normal_dn
+from .answers import Lost, open_message, take
 from .shots import NEVER, Shot, message_id
 from .tally import Tally, count
 from .workload import Item
@@ -19,16 +19,6 @@ READ = 4096
 
 # What a connection without an operation waits for: nothing that a server could send.
 IDLE: Shot = (b"", NEVER, NEVER, Item("", b"", b"", b"", ""))
-
-RESPONSE_OF = {"bind": wire.BIND_RESPONSE, "search": wire.SEARCH_DONE}
-
-
-class Lost(Exception):
-    """The connection is of no more use; `name` is the class of failure for what was outstanding on it."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
 
 
 class Connection:
@@ -103,16 +93,10 @@ class Connection:
         try:
             whole, self.rest = wire.cut(self.rest + data)
             for content in whole:
-                answer = wire.message(content)
-                if wire.is_notice_of_disconnection(answer):
-                    said = wire.result(answer.body)
-                    tally.remark(
-                        "notice_of_disconnection", "server said %s: %s" % (wire.result_name(said.code), said.text)
-                    )
-                    raise Lost("notice_of_disconnection")
+                answer = open_message(content, tally)
                 id_octets = answer.id.to_bytes(3, "big") if 32768 <= answer.id <= 8388607 else b""
                 if self.busy and not ended and id_octets == mine:
-                    ended = self._mine(answer, tally)
+                    ended = take(self, self.shot[3], answer, tally)
                 elif id_octets in self.late:
                     if answer.tag not in (wire.SEARCH_ENTRY, wire.SEARCH_REFERENCE):
                         tally.late += 1
@@ -124,38 +108,3 @@ class Connection:
             tally.remark("decode", str(error))
             raise Lost("decode") from None
         return ended
-
-    def _mine(self, answer: wire.Message, tally: Tally) -> bool:
-        item = self.shot[3]
-        if item.kind == "search" and answer.tag == wire.SEARCH_ENTRY:
-            self.entries += 1
-            if item.dn and not self._is_expected(wire.entry_dn(answer.body)):
-                self.wrong += 1
-            return False
-        if item.kind == "search" and answer.tag == wire.SEARCH_REFERENCE:
-            self.references += 1
-            return False
-        if answer.tag != RESPONSE_OF[item.kind]:
-            raise wire.DecodeError("an answer of type 0x%02x to a %s" % (answer.tag, item.kind))
-        found = wire.result(answer.body)
-        name = wire.result_name(found.code)
-        if found.code != item.code:
-            text = " ".join(filter(None, (item.name + ":" if tally.naming else "", found.text, *found.referrals)))
-            if item.code:
-                text = "%s was wanted: %s" % (wire.result_name(item.code), text)
-            if found.code:
-                tally.refuse(name)
-            else:
-                name = "unexpected_success"
-                tally.fail(name)
-            tally.remark(name, text)
-        elif item.kind == "search" and not item.code and (self.entries != item.entries or self.wrong):
-            tally.fail("reference" if self.references and not self.entries else "wrong_result")
-        else:
-            if item.code:
-                count(tally.expected, name)
-            self.entries = -1
-        return True
-
-    def _is_expected(self, dn: bytes) -> bool:
-        return normal_dn(dn.decode("utf-8", "backslashreplace")) == normal_dn(self.shot[3].name)

@@ -74,6 +74,16 @@ def _counter(path: str, key: str) -> int:
         return 0
 
 
+def time_wait() -> int | None:
+    """Return how many TCP connections of this host (of its network namespace) are in TIME_WAIT; None if not told."""
+    try:
+        with open("/proc/net/sockstat", encoding="ascii") as file:
+            words = next(line for line in file if line.startswith("TCP:")).split()
+        return int(words[words.index("tw") + 1])
+    except (OSError, ValueError, StopIteration, IndexError):
+        return None
+
+
 def judge(result: Dict[str, Any], before: HostCpu | None, after: HostCpu | None, local: bool) -> Tuple[str, str]:
     """Return (server_limited | generator_limited | undetermined, why) for one phase's result."""
     processes: List[Dict[str, Any]] = result["processes"]

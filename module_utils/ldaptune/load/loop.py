@@ -18,7 +18,8 @@ import time
 from typing import Any, Callable, Dict, List, Sequence, Set, Tuple
 
 from . import wire
-from .connection import IDLE, READ, WOULD_BLOCK, Connection, Lost
+from .answers import Lost
+from .connection import IDLE, READ, WOULD_BLOCK, Connection
 from .shots import Armoury, Shot, message_id
 from .tally import CHUNK, SECOND, Tally, count
 
@@ -39,7 +40,7 @@ class Loop:
     def __init__(self, kinds: Sequence[str], timeout: float, stopped: Callable[[], bool]) -> None:
         self.timeout_ns = int(timeout * SECOND)
         self.stopped = stopped
-        self.connections: List[Connection] = []
+        self.connections: List[Any] = []
         self.table: Dict[int, Connection] = {}
         self.epoll = select.epoll()
         self.retired: Set[bytes] = set()
@@ -202,7 +203,7 @@ class Loop:
     def leave(self, wait: float = 2.0) -> int:
         """Unbind and close all connections, waiting until the server has closed too; return the unbinds sent."""
         unbinds = 0
-        open_ones: List[Connection] = []
+        open_ones: List[Any] = []
         for c in self.connections:
             if c.alive:
                 with contextlib.suppress(OSError):

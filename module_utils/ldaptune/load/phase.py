@@ -24,18 +24,23 @@ def merge(spec: Dict[str, Any], states: List[Dict[str, Any]]) -> Dict[str, Any]:
                 count(target, name, times)
     total = {
         name: sum(state[name] for state in states)
-        for name in ("errors", "late", "connections", "connections_lost", "planned", "dropped", "in_time")
+        for name in ("entries", "errors", "late", "connections", "connections_lost", "planned", "dropped", "in_time")
     }
     seconds = max((state["elapsed_ns"] for state in states), default=0) / SECOND
     if whole.count > sum(expected.values()):
         codes["success"] = whole.count - sum(expected.values())
     operations = whole.count + total["errors"]
+    parts: Dict[str, Histogram] = {}
+    for state in states:
+        for name, part in state["parts"].items():
+            parts.setdefault(name, Histogram()).merge(Histogram.from_state(part))
     return {
         "mode": spec["mode"],
         "seconds": seconds,
         "connections": total["connections"],
         "operations": operations,
         "successes": whole.count,
+        "entries": total["entries"],
         "goodput": total["in_time"] / seconds if seconds else None,
         "errors": total["errors"],
         "error_percent": 100 * total["errors"] / operations if operations else None,
@@ -45,6 +50,7 @@ def merge(spec: Dict[str, Any], states: List[Dict[str, Any]]) -> Dict[str, Any]:
         "late": total["late"],
         "connections_lost": total["connections_lost"],
         "latency_ns": whole.summary(),
+        "parts_ns": {name: part.summary() for name, part in parts.items()},
         "service_ns": service.summary() if spec["mode"] == "open" else whole.summary(),
         "histogram": whole.to_json(),
         "series": series([state["seconds"] for state in states]),

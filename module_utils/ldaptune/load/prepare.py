@@ -38,6 +38,9 @@ class Settings(NamedTuple):
     entries: int = -1
     attributes: Sequence[str] = ("1.1",)
     bind_dn: str = ""
+    window: int = 1
+    think: float = 0.0
+    page_size: int = 500
     connections: int = 16
     processes: int = 0
     seed: str = "1"

@@ -54,10 +54,11 @@ def _phases(ready: Ready, workers: Workers, progress: Progress) -> Dict[str, Any
         for spec in settings.phases:
             if workers.interrupted:
                 break
-            before = limits.host_cpu()
+            before, waiting = limits.host_cpu(), limits.time_wait()
             states = workers.phase(spec, settings.timeout, progress)
             after = limits.host_cpu()
             result = phase.merge(spec, states)
+            result["time_wait"] = {"before": waiting, "after": limits.time_wait()}
             done[spec["name"]] = result
             verdicts[spec["name"]] = judged = limits.judge(result, before, after, ready.local)
             result["limited_by"], result["limited_why"] = judged

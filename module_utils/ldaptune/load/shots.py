@@ -44,7 +44,7 @@ class Armoury:
         while octets in taken:
             octets = wire.three_byte_id(next(self._ids))
         request = item.head + octets + item.tail
-        if item.code or item.entries > 1 or (item.entries == 1 and item.kind == "search" and not item.dn):
+        if item.code or item.entries not in (0, 1) or (item.entries == 1 and item.kind == "search" and not item.dn):
             return request, NEVER, NEVER, item
         before, behind = self.forms[item.kind]
         end = before + octets + behind

@@ -33,6 +33,10 @@ class Tally:
         self.expected: Dict[str, int] = {}
         self.failures: Dict[str, int] = {}
         self.unsent_of: Dict[str, int] = {}
+        self.sent: Dict[str, int] = {}
+        self.entries = 0
+        self.fresh_parts: Dict[str, List[int]] = {}
+        self.parts: Dict[str, Histogram] = {}
         self.remarks: Dict[Tuple[str, str], int] = {}
         self.errors = 0
         self.late = 0
@@ -63,6 +67,9 @@ class Tally:
         if self.fresh_service:
             self.service.add(self.fresh_service)
             self.fresh_service.clear()
+        for name, values in self.fresh_parts.items():
+            self.parts.setdefault(name, Histogram()).add(values)
+            values.clear()
         self.lag.add(self.fresh_lag)
         self.fresh_lag.clear()
 
@@ -86,6 +93,10 @@ class Tally:
         self.whole.merge(self.second)
         self.second = Histogram()
 
+    def part(self, name: str, nanoseconds: int) -> None:
+        """Note how long one part of an operation took."""
+        self.fresh_parts.setdefault(name, []).append(nanoseconds)
+
     def fail(self, name: str) -> None:
         """Count one operation that failed on this side of the wire."""
         count(self.failures, name)
@@ -107,11 +118,12 @@ class Tally:
     def state(self) -> Dict[str, Any]:
         """Return all of it as JSON-able data for the parent process."""
         names = (
-            "codes expected failures errors late connections_lost planned dropped in_time cut_short elapsed_ns"
+            "codes expected failures entries errors late connections_lost planned dropped in_time cut_short elapsed_ns"
             " waited_ns cpu_seconds connections queued_seconds throttled_seconds seconds successes"
         )
         found = {name: getattr(self, name) for name in names.split()}
         found["remarks"] = [[what, text, times] for (what, text), times in self.remarks.items()]
+        found["parts"] = {name: part.state() for name, part in self.parts.items()}
         for name in ("whole", "service", "lag"):
             found[name] = getattr(self, name).state()
         return found

@@ -15,6 +15,8 @@ UNBIND_REQUEST = 0x42
 SEARCH_REQUEST, SEARCH_ENTRY, SEARCH_DONE, SEARCH_REFERENCE = 0x63, 0x64, 0x65, 0x73
 EXTENDED_REQUEST, EXTENDED_RESPONSE = 0x77, 0x78
 
+CONTROLS = 0xA0
+PAGED_RESULTS_OID = b"1.2.840.113556.1.4.319"
 STARTTLS_OID = b"1.3.6.1.4.1.1466.20037"
 NOTICE_OF_DISCONNECTION_OID = b"1.3.6.1.4.1.1466.20036"
 
@@ -136,9 +138,37 @@ def three_byte_id(message_id: int) -> bytes:
     return message_id.to_bytes(3, "big")
 
 
-def request(operation: bytes) -> Request:
-    """Return the operation ready for many message ids."""
-    return Request(b"\x30" + length(5 + len(operation)) + b"\x02\x03", operation)
+def request(operation: bytes, controls: bytes = b"") -> Request:
+    """Return the operation, with its controls, ready for many message ids."""
+    return Request(b"\x30" + length(5 + len(operation) + len(controls)) + b"\x02\x03", operation + controls)
+
+
+def paged_results(size: int, cookie: bytes) -> bytes:
+    """Return the controls of a message that asks for one page (RFC 2696), critical."""
+    value = tlv(0x30, integer(size) + octets(cookie))
+    return tlv(CONTROLS, tlv(0x30, octets(PAGED_RESULTS_OID) + b"\x01\x01\xff" + octets(value)))
+
+
+def paged_cookie(content: bytes) -> bytes | None:
+    """Return the cookie of the page that a message ends; empty after the last page, None where there is no control."""
+    _, start, stop = element(content, 0, len(content))
+    _, start, stop = element(content, stop, len(content))
+    if stop == len(content):
+        return None
+    tag, start, end = element(content, stop, len(content))
+    while tag == CONTROLS and start < end:
+        _, inner, start = element(content, start, end)
+        _, first, behind = element(content, inner, start)
+        if content[first:behind] != PAGED_RESULTS_OID:
+            continue
+        while behind < start:
+            kind, first, behind = element(content, behind, start)
+            if kind == 0x04:
+                _, first, stop = element(content, first, behind)
+                _, _, first = element(content, first, stop)
+                kind, first, behind = element(content, first, stop)
+                return content[first:behind]
+    return None
 
 
 def simple_bind(dn: bytes, password: bytes) -> bytes:

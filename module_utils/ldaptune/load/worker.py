@@ -16,9 +16,13 @@ import time
 from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Tuple
 
 from . import limits, open_loop, patterns
+from .channel import Channel
+from .clients import CHANNELS, kept
 from .connect import ConnectFailed, Security, login, open_connection
+from .connecting import Connecting
 from .loop import Loop, clock
 from .shots import FEWEST, Shot
+from .stepped import Client, SteppedLoop
 from .tally import SECOND, Tally, count
 from .uri import Target
 from .workload import Item, Workload
@@ -49,7 +53,8 @@ class Worker:
         self.stop = False
         self.shots: List[List[Shot]] = []
         self.mixer: patterns.Mixer | None = None
-        self.loop = Loop(job.workload.kinds, job.timeout, self._stopped)
+        self.stepped = make_loop(job.workload, job, self._stopped)
+        self.loop: Loop = self.stepped or Loop(job.workload.kinds, job.timeout, self._stopped)
         if job.live:
             self.loop.progress = lambda row: self._say({"row": row})
 
@@ -87,21 +92,27 @@ class Worker:
         return {"connected": self.loop.alive}
 
     def _connect(self) -> None:
+        """Open what one client needs, the first connection with the login where there is one."""
+        needed = CHANNELS[self.stepped.stepping.clients] if self.stepped else 1
+        self.loop.add(*[self._open(number == 0) for number in range(needed)])
+
+    def _open(self, with_login: bool) -> socket.socket:
         job = self.job
         sock = open_connection(job.target, job.addresses, job.security, job.timeout)
         count(self.totals, "connections")
         if job.security.starttls:
             count(self.totals, "extended")
-        if job.workload.login:
+        if job.workload.login and with_login:
             count(self.totals, "bind")
             try:
                 login(sock, job.workload.login, job.timeout)
             except ConnectFailed:
                 sock.close()
                 raise
-        self.loop.add(sock)
+        return sock
 
-    def _draw(self, spec: Dict[str, Any]) -> Callable[[], Shot]:
+    def _draw(self, spec: Dict[str, Any]) -> Callable[[], Any]:
+        """Return what gives the next operation: a shot for the fast loop, an item for the stepped one."""
         job, armoury = self.job, self.loop.armoury
         pools = job.workload.pools
         self.mixer = None
@@ -111,16 +122,18 @@ class Worker:
             many = spec["many"] if job.number == 0 else 0
             first = pools[0].items
             chosen = [first[number * len(first) // many] for number in range(many)][: len(first)]
-            return iter(armoury.shots(chosen)).__next__
+            return iter(chosen if self.stepped else armoury.shots(chosen)).__next__
         if spec["mode"] == "pass":
-            return map(armoury.shot, self._share()).__next__
-        self.shots = self.shots or [armoury.shots(pool.items, FEWEST) for pool in pools]
+            return iter(self._share()).__next__ if self.stepped else map(armoury.shot, self._share()).__next__
+        if not self.stepped:
+            self.shots = self.shots or [armoury.shots(pool.items, FEWEST) for pool in pools]
+        drawn: List[Any] = [pool.items for pool in pools] if self.stepped else self.shots
         seed = "%s/%s/%d" % (job.seed, spec["name"], job.number)
         if len(pools) == 1:
-            return patterns.drawer(self.shots[0], seed, pools[0].sequential, job.number, job.processes)
+            return patterns.drawer(drawn[0], seed, pools[0].sequential, job.number, job.processes)
         drawers = [
-            patterns.drawer(shots, "%s/%d" % (seed, place), pool.sequential, job.number, job.processes)
-            for place, (pool, shots) in enumerate(zip(pools, self.shots))
+            patterns.drawer(things, "%s/%d" % (seed, place), pool.sequential, job.number, job.processes)
+            for place, (pool, things) in enumerate(zip(pools, drawn))
         ]
         self.mixer = patterns.Mixer(drawers, [pool.weight for pool in pools], seed)
         return self.mixer.draw
@@ -132,7 +145,9 @@ class Worker:
     def _count_sent(self, tally: Tally, mode: str) -> None:
         """Add what was sent to the totals: each operation that was drawn, but for those the socket did not take."""
         pools = self.job.workload.pools
-        if self.mixer:
+        if self.stepped:
+            sent = list(tally.sent.items())
+        elif self.mixer:
             sent = [(pool.items[0].kind, drawn) for pool, drawn in zip(pools, self.mixer.drawn)]
         elif mode == "pass":
             gone = self._share()[: tally.successes + tally.errors]
@@ -160,9 +175,13 @@ class Worker:
         gc.disable()
         cpu, queued, throttled = time.process_time(), limits.queued_seconds(), limits.throttled_seconds()
         end = start + int(spec["seconds"] * SECOND)
-        if spec["mode"] == "open":
-            share = self.job.processes
-            open_loop.run(loop, draw, start, end, rate=spec["rate"] / share, offset=self.job.number / share)
+        share = self.job.processes
+        rate, offset = (spec["rate"] / share, self.job.number / share) if spec["mode"] == "open" else (0.0, 0.0)
+        if self.stepped:
+            self.stepped.whole = spec["mode"] == "pass"
+            self.stepped.run(draw, start, end, rate=rate, offset=offset)
+        elif rate:
+            open_loop.run(loop, draw, start, end, rate=rate, offset=offset)
         else:
             loop.closed(draw, end)
         tally.elapsed_ns = clock() - start
@@ -176,6 +195,19 @@ class Worker:
             tally.planned = len(self._share())
         self._count_sent(tally, spec["mode"])
         return tally.state()
+
+
+def make_loop(workload: Workload, job: Job, stopped: Callable[[], bool]) -> SteppedLoop | None:
+    """Return the loop of a workload whose clients do more than one thing after the other, None for all others."""
+    if workload.stepping is None:
+        return None
+
+    def make(loop: SteppedLoop, channels: List[Channel]) -> List[Client]:
+        if channels:
+            return kept(loop, channels)
+        return [Connecting(loop, job.target, job.addresses, job.security)]
+
+    return SteppedLoop(workload.stepping, job.timeout, stopped, make)
 
 
 def select_readable(line: socket.socket) -> bool:

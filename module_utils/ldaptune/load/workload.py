@@ -10,12 +10,16 @@ from typing import Dict, List, NamedTuple, Sequence
 from ..problems import LdaptuneError, problem
 from . import credentials, filters, names, patterns, wire
 
+#: So many entries as there are.
+ANY = -1
+
 
 class Item(NamedTuple):
     """One account's request: `head + id + tail` goes out.
 
     kind: bind or search. dn: what a search must find, as an octet string. name: the account. code: the result code
-    that is right. entries: how many entries a search must find, this account's (1) or none (0).
+    that is right. entries: how many entries a search must find: this account's (1), none (0), another number, ANY.
+    then: what follows on another connection once this one ended well.
     """
 
     kind: str
@@ -25,6 +29,7 @@ class Item(NamedTuple):
     name: str
     code: int = 0
     entries: int = 1
+    then: Item | None = None
 
 
 class Pool(NamedTuple):
@@ -36,12 +41,26 @@ class Pool(NamedTuple):
     regular: bool = True
 
 
+class Stepping(NamedTuple):
+    """How a client goes about it where more is to do than one operation after the other on a kept connection.
+
+    clients: connect (a connection an operation), pair (search on one connection, bind on another), pages, or single.
+    window: operations outstanding on a connection. think: seconds between an answer and the next operation.
+    """
+
+    clients: str
+    window: int = 1
+    think: float = 0.0
+    page_size: int = 0
+
+
 class Workload(NamedTuple):
     """All pools; `login` holds the bind that each kept connection begins with, if any."""
 
     name: str
     pools: List[Pool]
     login: bytes | None
+    stepping: Stepping | None = None
 
     @property
     def kinds(self) -> List[str]:

@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
 .NOTPARALLEL:
-.PHONY: help tune test lint lab lab-down docs cleanroom setup setup-dev packages
+.PHONY: help tune test lint lab lab-down docs bench cleanroom setup setup-dev packages
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -12,6 +12,7 @@ PY := $(VENV)/bin/python
 # More arguments for the two commands, for instance: make tune TUNE_ARGS=--check
 TUNE_ARGS ?=
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 # Ansible refuses to start without a UTF-8 locale; a bare system sets none.
 export LC_ALL := C.UTF-8
@@ -27,6 +28,7 @@ help:
 	make lab        start the lab: a slapd of our own on loopback
 	make lab-down   stop the lab and remove its files
 	make docs       write docs/levers.md from the lever table
+	make bench      measure what the probe costs, beside a bare C loop and ldap3, and write docs/performance.md
 	make cleanroom  run make tune and make test in a bare Debian 12 tree
 	END
 
@@ -70,6 +72,9 @@ lab-down: setup
 
 docs: setup
 	@$(PY) docs/make_levers.py
+
+bench: setup-dev
+	@$(PY) tests/bench/bench.py --write docs/performance.md $(BENCH_ARGS)
 
 cleanroom:
 	@bash tests/cleanroom/run

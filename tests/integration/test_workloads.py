@@ -4,6 +4,10 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import jsonschema
 import pytest
 from ldaptune.levers.context import open_context
 from ldaptune.load.prepare import prepare
@@ -17,6 +21,8 @@ PHASES = [
     {"name": "fixed", "mode": "open", "seconds": 0.5, "rate": 400},
 ]
 PEOPLE = "ou=people,dc=lab,dc=test"
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "authrate.schema.json").read_text())
 
 #: workload, settings
 CASES = {
@@ -56,6 +62,7 @@ def test_the_server_counts_the_same(slapd_module, name, processes):
         assert (phase["errors"], phase["failures"]) == (0, {}), result["remarks"]
         assert sum(phase["codes"].values()) == phase["operations"] == phase["successes"]
     assert result["phases"]["goal"]["operations"] > 20
+    jsonschema.validate(result, SCHEMA)
     prime = result["phases"]["prime"]
     assert prime["codes"] == {"success": prime["operations"]}, "nobody is primed with a wrong password"
 

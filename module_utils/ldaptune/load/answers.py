@@ -8,7 +8,7 @@ from typing import Any
 
 from . import wire
 from .names import normal_dn
-from .tally import Tally, count
+from .tally import Tally
 from .workload import ANY, Item
 
 RESPONSE_OF = {"bind": wire.BIND_RESPONSE, "search": wire.SEARCH_DONE}
@@ -66,7 +66,7 @@ def take(state: Any, item: Item, answer: wire.Message, tally: Tally) -> bool:
         tally.fail("reference" if state.references and not state.entries else "wrong_result")
     else:
         if item.code:
-            count(tally.expected, name)
+            tally.expect(name)
         state.entries = SUCCESS
     return True
 

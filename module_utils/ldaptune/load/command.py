@@ -13,15 +13,15 @@ from typing import Any, Dict, List, Sequence, TextIO
 
 from ..problems import LdaptuneError
 from .compose import AUTHS, SCOPES, WORKLOADS
-from .histogram import Histogram
-from .phase import row as figures_of
+from .phase import merge_rows
 from .prepare import Settings, prepare
 from .run import run
-from .summary import duration, phase_text, rate
+from .summary import counts_text, duration, phase_text
 
 PASSWORD_VARIABLE = "AUTHRATE_PASSWORD"  # noqa: S105 - the variable's name
 DONE, USAGE, NOT_MEASURED, FAILURES, INVALID, INTERRUPTED = 0, 2, 3, 4, 5, 130
-CSV_COLUMNS = ("phase", "second", "operations", "successes", "errors", "p50_ns", "p99_ns")
+CSV_FIGURES = ("errors", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")
+CSV_COLUMNS = ("phase", "second", "attempts", "goodput", *CSV_FIGURES, "codes")
 HEADER_EVERY = 20
 
 DESCRIPTION = "Load an LDAP server with binds or searches over kept connections, and measure rate and latency."
@@ -172,29 +172,38 @@ def settings_of(given: argparse.Namespace) -> Settings:
 class Table:
     """A row a second while it runs: columns under a header on a terminal, plain lines elsewhere."""
 
-    def __init__(self, out: TextIO) -> None:
+    COLUMNS = (("phase", 8), ("second", 6), ("clients", 7), ("attempts/s", 10), ("goodput/s", 10), ("errors/s", 8))
+    TIMES = (("p50", 8), ("p99", 8), ("max", 8))
+
+    def __init__(self, out: TextIO, clients: int) -> None:
         self.out = out
+        self.clients = clients
         self.columns = out.isatty()
         self.rows = 0
 
     def show(self, spec: Dict[str, Any], rows: List[Dict[str, Any]]) -> None:
         """Show one second of one phase, from the rows of all processes."""
-        histogram = Histogram()
-        for item in rows:
-            histogram.merge(Histogram.from_state(item["histogram"]))
-        row = figures_of(rows[0]["second"], histogram, sum(item["errors"] for item in rows))
-        p50, p99 = duration(row["p50_ns"]), duration(row["p99_ns"])
-        if not self.columns:
-            text = "%s second %d: %d successes, %d errors, p50 %s, p99 %s\n"
-            self.out.write(text % (spec["name"], row["second"] + 1, row["successes"], row["errors"], p50, p99))
+        row = merge_rows(rows)
+        times = [duration(row[name + "_ns"]) for name, _ in self.TIMES]
+        figures = [spec["name"], row["second"] + 1, self.clients, row["operations"], row["successes"], row["errors"]]
+        if self.columns:
+            self._columns(figures + times)
         else:
-            if self.rows % HEADER_EVERY == 0:
-                head = ("phase", "second", "successes/s", "errors/s", "p50", "p99")
-                self.out.write("\033[1m%-8s %6s %12s %9s %9s %9s\033[0m\n" % head)
-            shown = (spec["name"], row["second"] + 1, rate(row["successes"]), row["errors"], p50, p99)
-            self.out.write("%-8s %6d %12s %9d %9s %9s\n" % shown)
+            text = "%s second %d: %d clients, %d attempts, %d successes, %d errors, p50 %s, p99 %s, max %s"
+            self.out.write(text % tuple(figures + times) + self._why(row) + "\n")
         self.rows += 1
         self.out.flush()
+
+    def _columns(self, values: List[Any]) -> None:
+        widths = [width for _, width in self.COLUMNS + self.TIMES]
+        if self.rows % HEADER_EVERY == 0:
+            head = " ".join(name.rjust(width) for name, width in self.COLUMNS + self.TIMES)
+            self.out.write("\033[1m%s\033[0m\n" % head)
+        self.out.write(" ".join(str(value).rjust(width) for value, width in zip(values, widths)) + "\n")
+
+    @staticmethod
+    def _why(row: Dict[str, Any]) -> str:
+        return " (%s)" % counts_text(row) if row["errors"] else ""
 
 
 def write_csv(out: TextIO, result: Dict[str, Any]) -> None:
@@ -203,7 +212,9 @@ def write_csv(out: TextIO, result: Dict[str, Any]) -> None:
     writer.writerow(CSV_COLUMNS)
     for name, phase in result["phases"].items():
         for row in phase["series"]:
-            writer.writerow([name, *(row[column] for column in CSV_COLUMNS[1:])])
+            codes = " ".join("%s=%d" % pair for pair in sorted({**row["codes"], **row["failures"]}.items()))
+            figures = [row[column] for column in CSV_FIGURES]
+            writer.writerow([name, row["second"], row["operations"], row["successes"], *figures, codes])
 
 
 def exit_code(result: Dict[str, Any]) -> int:
@@ -228,7 +239,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("authrate: %s" % error, file=sys.stderr)
         return USAGE
     try:
-        result = run(ready, None if given.quiet else Table(out).show)
+        result = run(ready, None if given.quiet else Table(out, given.connections).show)
     except LdaptuneError as error:
         print("authrate: %s" % error, file=sys.stderr)
         return NOT_MEASURED

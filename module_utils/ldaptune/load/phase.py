@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List
 
-from .histogram import Histogram
+from .histogram import QUANTILES, Histogram
 from .tally import SECOND, count
 
 
@@ -63,27 +63,35 @@ def merge(spec: Dict[str, Any], states: List[Dict[str, Any]]) -> Dict[str, Any]:
 
 def series(rows_of: List[List[Dict[str, Any]]]) -> List[Dict[str, Any]]:
     """Return one row a second from the rows of each process; the last second is a partial one."""
-    found = []
-    for second in range(max((len(rows) for rows in rows_of), default=0)):
-        histogram, errors = Histogram(), 0
-        for rows in rows_of:
-            if second < len(rows):
-                histogram.merge(Histogram.from_state(rows[second]["histogram"]))
-                errors += rows[second]["errors"]
-        found.append(row(second, histogram, errors))
-    return found
+    longest = max((len(rows) for rows in rows_of), default=0)
+    return [merge_rows([rows[second] for rows in rows_of if second < len(rows)]) for second in range(longest)]
 
 
-def row(second: int, histogram: Histogram, errors: int) -> Dict[str, Any]:
-    """Return the figures of one second; its percentiles are shown from few samples too."""
-    return {
-        "second": second,
+def merge_rows(rows: List[Dict[str, Any]]) -> Dict[str, Any]:
+    """Return the figures of one second from those of each process; percentiles are shown from few samples too."""
+    histogram = Histogram()
+    errors = 0
+    codes: Dict[str, int] = {}
+    failures: Dict[str, int] = {}
+    for row in rows:
+        histogram.merge(Histogram.from_state(row["histogram"]))
+        errors += row["errors"]
+        for target, source in ((codes, row["codes"]), (failures, row["failures"])):
+            for name, times in source.items():
+                count(target, name, times)
+    plain = histogram.count + errors - sum(codes.values()) - sum(failures.values())
+    found: Dict[str, Any] = {
+        "second": rows[0]["second"],
         "operations": histogram.count + errors,
         "successes": histogram.count,
         "errors": errors,
-        "p50_ns": histogram.quantile(0.5),
-        "p99_ns": histogram.quantile(0.99),
+        "codes": {**({"success": plain} if plain else {}), **codes},
+        "failures": failures,
     }
+    for name, share in QUANTILES:
+        found[name + "_ns"] = histogram.quantile(share)
+    found["max_ns"] = histogram.maximum
+    return found
 
 
 def process(state: Dict[str, Any]) -> Dict[str, Any]:

@@ -14,6 +14,8 @@ from .summary import sentence
 from .workers import Progress, WorkerDied, Workers
 
 SAMPLE_SECONDS = 30
+#: The version of the result's form, docs/authrate.schema.json.
+SCHEMA = 1
 
 
 def run(ready: Ready, progress: Progress = None) -> Dict[str, Any]:
@@ -70,6 +72,8 @@ def _phases(ready: Ready, workers: Workers, progress: Progress) -> Dict[str, Any
         died = str(error)
     judged = _judged(settings.phases, verdicts)
     found: Dict[str, Any] = {
+        "schema": SCHEMA,
+        "workload": {name: getattr(settings, name) for name in ("workload", "auth", "uri", "starttls", "insecure")},
         "phases": done,
         "totals": {
             "operations": {name: totals.get(name, 0) for name in ("bind", "search", "unbind", "extended")},

@@ -26,6 +26,8 @@ class Tally:
         self.fresh_service: List[int] = []
         self.second = Histogram()
         self.second_errors = 0
+        self.second_codes: Dict[str, int] = {}
+        self.second_failures: Dict[str, int] = {}
         self.seconds: List[Dict[str, Any]] = []
         self.whole = Histogram()
         self.service = Histogram()
@@ -79,11 +81,14 @@ class Tally:
         row = {
             "second": len(self.seconds),
             "errors": self.second_errors,
+            "codes": self.second_codes,
+            "failures": self.second_failures,
             "histogram": self.second.state(),
         }
         self.whole.merge(self.second)
         self.second = Histogram()
         self.second_errors = 0
+        self.second_codes, self.second_failures = {}, {}
         self.seconds.append(row)
         return row
 
@@ -100,14 +105,21 @@ class Tally:
     def fail(self, name: str) -> None:
         """Count one operation that failed on this side of the wire."""
         count(self.failures, name)
+        count(self.second_failures, name)
         self.errors += 1
         self.second_errors += 1
 
     def refuse(self, code: str) -> None:
         """Count one operation that the server answered with another code than success."""
         count(self.codes, code)
+        count(self.second_codes, code)
         self.errors += 1
         self.second_errors += 1
+
+    def expect(self, code: str) -> None:
+        """Count one success whose code is another than success, as was asked for."""
+        count(self.expected, code)
+        count(self.second_codes, code)
 
     def remark(self, what: str, text: str) -> None:
         """Keep a text of the server's for the report, a bounded number of different ones."""

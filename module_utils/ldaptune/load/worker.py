@@ -85,7 +85,7 @@ class Worker:
     def _connect_all(self) -> Dict[str, Any]:
         """Open what is missing of this process's connections; tell how many there are, and the first failure."""
         try:
-            while self.loop.alive < self.job.connections:
+            for _ in range(self.job.connections - self.loop.alive):
                 self._connect()
         except ConnectFailed as failed:
             return {"connected": self.loop.alive, "failed": [failed.name, failed.text]}

@@ -139,17 +139,38 @@ def test_a_table_on_a_terminal():
             pass
 
     terminal = Terminal()
-    table = command.Table(terminal)
+    table = command.Table(terminal, 16)
     from ldaptune.load.histogram import Histogram
 
     histogram = Histogram()
     histogram.add([400000, 500000])
     for second in range(2):
-        table.show({"name": "goal"}, [{"second": second, "errors": 1, "histogram": histogram.state()}] * 2)
+        row = {"second": second, "errors": 1, "codes": {"busy": 1}, "failures": {}, "histogram": histogram.state()}
+        table.show({"name": "goal"}, [row] * 2)
     lines = terminal.text.splitlines()
-    assert "successes/s" in lines[0]
-    assert lines[1].split() == ["goal", "1", "4.0", "2", "400", "us", "500", "us"]
+    head = "phase second clients attempts/s goodput/s errors/s p50 p99 max"
+    assert lines[0].replace("\033[1m", "").replace("\033[0m", "").split() == head.split()
+    assert " ".join(lines[1].split()) == "goal 1 16 6 4 2 400 us 500 us 500 us"
     assert len(lines) == 3
+
+
+def test_each_second_has_its_codes(authrate, fake_server, answers, tmp_path):
+    """Refusals, failures and successes of one second add up to its attempts."""
+
+    def script(client):
+        for number, request in enumerate(client.requests()):
+            client.send(answers.result(request.id, 51 if number % 10 == 5 else 0))
+
+    asked = ["--connections", "2", "--csv", "r.csv", "--sample", "0", "--warmup", "0", "--seconds", "1.3"]
+    assert authrate(*load(fake_server(script), *asked)).returncode == command.FAILURES
+    rows = list(csv.DictReader((tmp_path / "r.csv").open()))
+    assert [row["second"] for row in rows] == ["0", "1"]
+    for row in rows:
+        codes = dict(pair.split("=") for pair in row["codes"].split())
+        assert set(codes) == {"success", "busy"}
+        assert sum(map(int, codes.values())) == int(row["attempts"])
+        assert (int(codes["success"]), int(codes["busy"])) == (int(row["goodput"]), int(row["errors"]))
+        assert float(row["p50_ns"]) <= float(row["p90_ns"]) <= float(row["p999_ns"]) <= float(row["max_ns"]) * 1.01
 
 
 def test_times_and_rates_as_text():

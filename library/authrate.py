@@ -102,7 +102,10 @@ options:
     elements: str
     default: ['1.1']
   bind_dn:
-    description: Who searches; empty means the first account. Used with O(workload=search) and O(password_file) only.
+    description:
+      - Who a connection that only searches binds as first, where there is a password.
+      - Empty means the first account for O(workload=search), nobody for O(workload=search_bind).
+      - With a password, O(workload=paged_search) needs it.
     type: str
     default: ''
   window:

@@ -125,7 +125,7 @@ EXAMPLES = r"""
 - name: Plan the comparison
   compare_legs:
     state: planned
-    run_dir: runs/20260101T120000Z-lab1
+    run_dir: runs/20260101T120000Z-4f9c02-lab1
     schedule: quick
     host: lab1
     profile: throughput
@@ -136,7 +136,7 @@ EXAMPLES = r"""
 - name: Take a leg
   compare_legs:
     state: added
-    run_dir: runs/20260101T120000Z-lab1
+    run_dir: runs/20260101T120000Z-4f9c02-lab1
     leg:
       index: 0
       arm: as_found

@@ -56,7 +56,7 @@ EXAMPLES = r"""
 - name: Resolve the profile for this host
   resolve_profile:
     name: throughput
-    search_paths: ["{{ playbook_dir }}/tuning_profiles"]
+    search_paths: ["{{ playbook_dir }}/../tuning_profiles"]
     facts: "{{ _tuning_facts.facts }}"
     exclude: [slapd.threads]
   delegate_to: localhost
@@ -65,7 +65,7 @@ EXAMPLES = r"""
 - name: Check a profile without a host
   resolve_profile:
     name: throughput
-    search_paths: ["{{ playbook_dir }}/tuning_profiles"]
+    search_paths: ["{{ playbook_dir }}/../tuning_profiles"]
   delegate_to: localhost
   become: false
 """

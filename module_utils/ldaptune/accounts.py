@@ -250,10 +250,27 @@ def absent(directory: Directory, pattern: str, check: bool) -> Dict[str, Any]:
     return {"changed": gone > 0, "removed": gone, "left": left, "container": wanted.container, "ldif": "\n".join(text)}
 
 
+def _one_password(path: str) -> str:
+    """Return the one password of a file; rows of DN and password, as the probe knows them, are refused."""
+    password = read_password(path)
+    dn, tab, _ = password.partition("\t")
+    if tab and "=" in dn:
+        raise LdaptuneError(
+            problem(
+                "the password file has a password for each account",
+                where=path,
+                found="rows of DN, tab, password",
+                wanted="one line, the password of all accounts",
+                do="These accounts all get the same one; give it in authrate_password or a file of its own.",
+            )
+        )
+    return password
+
+
 def run(state: str, options: Mapping[str, Any], check: bool) -> Dict[str, Any]:
     """Do one state, `present` or `absent`, with the module's options; errors are LdaptuneError."""
     layout(options["accounts"])
-    password = read_password(options["password_file"]) if state == "present" else ""
+    password = _one_password(options["password_file"]) if state == "present" else ""
     try:
         directory = connect(options)
         try:

@@ -34,8 +34,16 @@ class Arms:
         for key in self.wishes:
             self.seen[key] = target.observe(key)
             if self.seen[key].get("supported"):
-                compare = target.behaviour(key).spec.compare
-                (self.flips if compare == "flip" else self.holds).append(key)
+                (self.flips if self._flips(key) else self.holds).append(key)
+
+    def _flips(self, key: str) -> bool:
+        """Return whether a lever changes at every leg; one that restarts slapd does only where it differs."""
+        lever = self.target.behaviour(key)
+        if lever.spec.compare != "flip" or lever.spec.cost != "restart":
+            return bool(lever.spec.compare == "flip")
+        found = self.found["levers"].get(key) or self.seen[key]
+        value, satisfied = target_of(self.wishes[key], lever.spec, found)
+        return not (satisfied or lever.same(found, value))
 
     def remember(self) -> None:
         """Put the as-found value of flips that are new since the run began on the disk."""

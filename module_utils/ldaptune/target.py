@@ -37,7 +37,10 @@ class Target:
             spec=lever.spec,
             observation=seen,
             same=lambda wanted: bool(lever.same(seen, wanted)),
-            check=lambda wanted: list(lever.check(ctx, seen, wanted)),
+            check=lambda wanted: [
+                *lever.check(ctx, seen, wanted),
+                *(ctx.restart_problems() if lever.spec.cost == "restart" else ()),
+            ],
             risk_of=lambda before, wanted: str(lever.risk_of(before, wanted)),
         )
 

@@ -156,3 +156,13 @@ def test_the_playbook_makes_a_random_password_and_shows_no_secret(slapd, tmp_pat
     assert "changed=0" in again
     assert password not in again
     assert "6 removed" in run("-e", "test_accounts_state=absent")
+
+
+def test_a_password_for_each_account_is_refused(accounts, slapd):
+    """The first row would be everybody's password."""
+    rows = ["uid=probe.%d,%s\tfirst-password-%d\n" % (number, PARENT, number) for number in range(2)]
+    accounts.secret.write_text("".join(rows))
+    before = slapd.slapcat(1)
+    result = accounts("present")
+    assert result["failed"] and "a password for each account" in result["msg"]
+    assert slapd.slapcat(1) == before

@@ -62,13 +62,13 @@ def _os_name() -> str:
     return match.group(1) if match else platform.system()
 
 
-def host_facts() -> Dict[str, Any]:
+def host_facts(pid: int | str = "self") -> Dict[str, Any]:
     """Return {name, machine_id, cpus, online_cpus, allowed_cpus, memory_bytes, numa_nodes, kernel, os, python}.
 
-    `cpus` counts those this process may use, which is what a plan can count on.
+    `cpus` counts those that the cpuset of process `pid` allows, which is what a plan for it can count on.
     """
     online = online_cpus()
-    allowed = [cpu for cpu in allowed_cpus() if cpu in online] or online
+    allowed = [cpu for cpu in allowed_cpus(pid) if cpu in online] or online
     nodes = [name for name in os.listdir(_NODES) if re.match(r"^node\d+$", name)] if os.path.isdir(_NODES) else []
     return {
         "name": socket.gethostname(),

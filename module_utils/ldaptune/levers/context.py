@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import Any, Dict, Mapping, Tuple
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 from ..directory.openldap import DirectoryTimeout, DirectoryUnreachable, OpenLdap, connect
 from ..host import process
 from ..host.facts import host_facts
 from ..host.process import Slapd
-from ..problems import LdaptuneError, problem
+from ..problems import LdaptuneError, Problem, problem
 
 _ANSWER_SECONDS = 30.0
 _STEP = 0.05
@@ -65,13 +65,27 @@ class Context:
         """
         from ..host import service
 
+        name, command = self._service()
+        service.how(self.slapd, name, command)
         self.directory.close()
         if hung:
             service.kill_hung(self.slapd)
-        name, command = str(self.server.get("service") or "slapd"), self.server.get("restart_command") or ()
         self.slapd = service.restart(self.slapd, name, command)
         self.restarts += 1
         self.reconnect(_ANSWER_SECONDS)
+
+    def restart_problems(self) -> List[Problem]:
+        """Return what stands against restarting slapd, found without doing it."""
+        from ..host import service
+
+        try:
+            service.how(self.slapd, *self._service())
+        except LdaptuneError as error:
+            return error.problems
+        return []
+
+    def _service(self) -> Tuple[str, Sequence[str]]:
+        return str(self.server.get("service") or "slapd"), self.server.get("restart_command") or ()
 
     def reconnect(self, seconds: float = _ANSWER_SECONDS) -> None:
         """Connect anew, trying until the deadline: a slapd that has just started needs a moment."""
@@ -122,7 +136,7 @@ def open_context(server: Mapping[str, Any]) -> Context:
     try:
         database = directory.database()
         version = directory.version() or process.program_version(slapd)
-        return Context(host_facts(), directory, database, version, options, slapd=slapd)
+        return Context(host_facts(slapd.pid), directory, database, version, options, slapd=slapd)
     except BaseException:
         directory.close()
         raise

@@ -180,6 +180,15 @@ class MaxReaders(AttributeLever):
             return False
         return seen["effective"] is None or bool(seen["effective"] >= wanted)
 
+    def restore(self, ctx: Context, record: Any) -> List[str]:
+        """Go back to the value as it was; the slots in force stay as many as they are, and the remark says so."""
+        remarks = super().restore(ctx, record)
+        configured = in_force(self.spec, self.spec.type.from_config(record["values"] or []))
+        now, _source = self.effective(ctx, configured)
+        if now is not None and now > configured:
+            remarks.append("%d reader slots stay in force, since the table in lock.mdb never shrinks; no harm" % now)
+        return remarks
+
     def check(self, ctx: Context, seen: Observation, wanted: Any) -> List[Problem]:
         threads = ctx.wanted.get("slapd.threads") or ctx.directory.threads()["max"]
         if threads is not None and wanted < threads + READER_SLACK:

@@ -24,7 +24,7 @@ CSV_FIGURES = ("errors", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns")
 CSV_COLUMNS = ("phase", "second", "attempts", "goodput", *CSV_FIGURES, "codes")
 HEADER_EVERY = 20
 
-DESCRIPTION = "Load an LDAP server with binds or searches over kept connections, and measure rate and latency."
+DESCRIPTION = "Load an LDAP server with binds and searches, and measure rate and latency."
 EPILOG = """\
 examples:
   How many logins a second can this server do with 16 clients?
@@ -45,7 +45,7 @@ accounts:
 
 exit codes:
   0  measured; every operation succeeded
-  2  wrong arguments, nothing was sent
+  2  wrong arguments or a file that cannot be written, nothing was sent
   3  nothing was measured: no connection, or an account of the sample was refused
   4  measured; some operations failed or connections were lost
   5  the figures cannot be used: the generator was the limit, or one of its processes died
@@ -238,6 +238,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except LdaptuneError as error:
         print("authrate: %s" % error, file=sys.stderr)
         return USAGE
+    for path in (given.json, given.csv):
+        try:
+            _write(path, lambda file: None, "a")
+        except OSError as error:
+            print("authrate: cannot write %s: %s" % (error.filename, error.strerror), file=sys.stderr)
+            return USAGE
     try:
         result = run(ready, None if given.quiet else Table(out, given.connections).show)
     except LdaptuneError as error:
@@ -257,9 +263,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return exit_code(result)
 
 
-def _write(path: str, act: Any) -> None:
+def _write(path: str, act: Any, mode: str = "w") -> None:
     if path == "-":
         act(sys.stdout)
     elif path:
-        with open(path, "w", encoding="utf-8", newline="") as file:
+        with open(path, mode, encoding="utf-8", newline="") as file:
             act(file)

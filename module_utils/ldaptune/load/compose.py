@@ -115,7 +115,7 @@ def compose(asked: Asked, secret: credentials.Credentials | None, where: str) ->
     if asked.auth.mechanism == "external":
         return Workload(asked.workload, [Pool(1, binds([""], [b""], asked.auth), False)], None, stepping_of(asked))
     kinds = kinds_of(asked.workload)
-    counted = "search" in kinds and asked.entries >= 0 and "{" not in asked.filter
+    counted = "search" in kinds and asked.entries >= 0 and asked.filter and "{" not in asked.filter
     accounts = patterns.Accounts([], False)
     if not counted or "bind" in kinds or asked.accounts:
         accounts = accounts_of(asked.accounts, secret)
@@ -162,7 +162,8 @@ class _Making(NamedTuple):
 
     def searches(self, dns: Sequence[str] | None = None) -> List[Item]:
         asked = self.asked
-        return searches(self.dns if dns is None else dns, asked.base, asked.filter, asked.attributes, _scope(asked))
+        made = searches(self.dns if dns is None else dns, asked.base, asked.filter, asked.attributes, _scope(asked))
+        return made if asked.entries < 0 else [item._replace(entries=asked.entries, dn=b"") for item in made]
 
     def pairs(self, second: Sequence[Item] | None = None) -> List[Item]:
         then = self.binds() if second is None else second

@@ -62,7 +62,7 @@ class Preflight:
             self.problems += service.load_not_allowed(self._name, self.request.allow_load)
         has_ldap3 = self._check_ldap3()
         slapd = self._choose()
-        self.facts["host"] = host_facts()
+        self.facts["host"] = host_facts(slapd.pid if slapd else "self")
         if slapd is None:
             return
         self._describe(slapd)
@@ -216,9 +216,11 @@ class Preflight:
         self.problems += writes.refuse_writes(causes, request.consent, seconds, rate, replicated)
         if causes and writes.CONSENT in request.consent:
             self.warnings.append(writes.estimate_text(seconds, rate, replicated))
-        if logvolume.logs_operations(log_levels) or (
-            request.log_level and logvolume.logs_operations([request.log_level])
-        ):
+        found = logvolume.logs_operations(log_levels)
+        wanted = logvolume.logs_operations([request.log_level]) if request.log_level else found
+        if found or wanted:
+            # Where only one arm logs, it has half of the legs, and perhaps the priming.
+            seconds *= 1.0 if found and wanted else 0.6
             own_file = root.first("olcLogFile")
             places = logvolume.log_directories(own_file, root.true("olcLogFileOnly"))
             self.problems += logvolume.refuse_volume(logvolume.log_volume(seconds, rate), logvolume.spaces(places))

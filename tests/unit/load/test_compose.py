@@ -91,3 +91,10 @@ def test_a_filter_of_its_own_has_a_pattern():
     assert [item.name for item in pools[0].items] == ["(cn=5)", "(cn=6)", "(cn=7)"]
     assert pools[0].sequential
     assert {(item.entries, item.dn) for item in pools[0].items} == {(2, b"")}
+
+
+def test_any_entries_of_an_account_s_search():
+    (item, *_) = made(workload="search", filter="(manager={dn})", entries=5).pools[0].items
+    assert (item.entries, item.dn, item.name) == (5, b"", "uid=u.0,ou=p,dc=x")
+    (item, *_) = made(workload="search", entries=1).pools[0].items
+    assert (item.entries, item.dn) == (1, b"")

@@ -44,11 +44,15 @@ class FakeServer:
         self.remarks = {}
         self.events = []
         self.restarts = 0
+        self.no_restart = []
         self.slapd = None
         self.server = {}
         self.wanted = {}
         self.database = {"dn": "olcDatabase={1}mdb,cn=config", "suffixes": ["dc=x"]}
         self.directory = FakeDirectory(self)
+
+    def restart_problems(self):
+        return self.no_restart
 
     def reconnect(self, seconds):
         self.events.append("reconnect")

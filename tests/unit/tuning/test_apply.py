@@ -233,3 +233,13 @@ def test_audit_says_what_someone_else_changed(target, server, profile, consent):
     result = audited(target, profile(WANTED))
     assert result["states"]["slapd.threads"] == "drifted"
     assert "cn=other" in next(line for line in result["lines"] if line.startswith("slapd.threads"))
+
+
+def test_a_restart_that_nothing_can_do_is_known_before_anything_changes(target, server, store, profile, consent):
+    server.no_restart = [problem("nothing on this host is known to restart slapd")]
+    wanted = profile({"slapd.log_level": 32768, "slapd.listener_threads": 2})
+    for check in (True, False):
+        with pytest.raises(LdaptuneError, match="nothing on this host is known to restart slapd"):
+            applied(target, wanted, consent=consent, check=check)
+    assert not [event for event in server.events if event.startswith("write")]
+    applied(target, profile({"slapd.log_level": 32768}), consent=consent)

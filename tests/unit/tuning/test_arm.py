@@ -44,6 +44,18 @@ def test_every_flip_is_written_in_both_arms_and_holds_in_neither(measured, serve
     assert server.values["database.max_readers"] == 200
 
 
+def test_what_is_as_wanted_already_restarts_nothing(target, server, profile, consent, watched):
+    """Consent to a restart was not asked for, as nothing changes: then there must be none."""
+    resolved = profile({"slapd.log_level": 32768, "slapd.listener_threads": 1})
+    applied(target, resolved, consent=consent, watch_seconds=60)
+    server.events.clear()
+    for arm in ("as_found", "profile"):
+        start = arm_started(target, resolved, arm, 60)
+        assert start["readback"]["ok"]
+        assert start["readback"]["levers"]["slapd.listener_threads"]["state"] == "unchanged"
+    assert set(written(server)) == {"slapd.log_level"}
+
+
 def test_the_arms_are_what_they_say(measured, server, resolved):
     start = arm_started(measured, resolved, "as_found", 60)
     assert not start["changed"] and start["arm"] == "as_found"

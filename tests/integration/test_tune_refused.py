@@ -173,3 +173,25 @@ def test_tags_that_leave_the_whole_are_welcome(slapd_module, playbooks):
     run = playbooks(slapd_module).tune("throughput", "--check", "--tags", "untagged", "--skip-tags", "other")
     assert run.code == 0, run.text
     assert "slapd.log_level: stats -> none" in run.text
+
+
+def test_where_binds_write_nobody_is_bound_without_consent(make_slapd, playbooks):
+    lab = make_slapd(users=200, syslog=True, database_lines=["olcLastBind: TRUE"])
+    before = lab.slapcat(1)
+    run = playbooks(lab).tune("throughput")
+    assert run.code == 2
+    assert "measuring would write to the directory" in run.text
+    assert tried(lab) == 0
+    assert lab.slapcat(1) == before
+
+
+def test_what_bars_the_bind_of_an_unmeasured_host_is_known_before_the_change(make_slapd, playbooks):
+    lab = make_slapd(users=200, syslog=True)
+    job = playbooks(lab)
+    job.write(authrate_password_file="/no/such/file")
+    before = lab.slapcat(0)
+    run = job.tune("throughput", "-e", "tuning_measure=never")
+    assert run.code == 2
+    assert "there is no file /no/such/file" in run.text
+    assert (tried(lab), state_files(lab)) == (0, [])
+    assert lab.slapcat(0) == before

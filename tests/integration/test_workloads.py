@@ -148,3 +148,18 @@ def test_pages_are_whole(slapd_module):
     result, counted, _ = difference(slapd_module, lambda: run(prepare(settings(slapd_module, phases=phases, **asked))))
     everything = result["phases"]["all"]
     assert (everything["entries"], everything["operations"], counted["search"]) == (100, 4, 4)
+
+
+def test_pages_that_meet_a_size_limit(make_slapd):
+    """The last page ends with result 4 and no control: an error by its name, never an exception nor a success."""
+    lab = make_slapd(users=120)
+    with open_context(lab.server) as ctx:
+        ctx.directory.modify("olcDatabase={-1}frontend,cn=config", [("replace", "olcSizeLimit", ["50"])])
+    asked = {"workload": "paged_search", "base": PEOPLE, "scope": "one", "page_size": 20, "accounts": ""}
+    asked["bind_dn"] = "uid=user.1," + PEOPLE
+    phases = [{"name": "all", "mode": "pass", "seconds": 20, "rate": 0}]
+    result, counted, _ = difference(lab, lambda: run(prepare(settings(lab, phases=phases, **asked))))
+    everything = result["phases"]["all"]
+    assert (everything["entries"], everything["operations"], counted["search"]) == (50, 3, 3)
+    assert everything["codes"] == {"success": 2, "sizeLimitExceeded": 1}
+    assert "a size limit applies to this identity: it came after 50 entries" in str(result["remarks"])

@@ -14,6 +14,8 @@ from .channel import Channel, Waiting
 from .stepped import Client, SteppedLoop
 from .workload import Item
 
+SIZE_LIMIT_EXCEEDED = 4
+
 
 class Single(Client):
     """One operation at a time; several of them may share a channel."""
@@ -47,17 +49,25 @@ class Pages(Client):
     """A subtree page by page: a page is an operation, and the cookie of one leads to the next."""
 
     cookie = b""
+    #: Entries of the pass so far.
+    seen = 0
 
     def act(self, item: Item, now: int) -> None:
         tail = item.tail + wire.paged_results(self.loop.stepping.page_size, self.cookie)
         self.ask(self.channels[0], item, tail, now)
 
     def answered(self, waiting: Waiting, now: int) -> None:
-        self.loop.tally.entries += waiting.found
+        tally = self.loop.tally
+        tally.entries += waiting.found
+        self.seen += waiting.found
         cookie = wire.paged_cookie(waiting.last) if waiting.ended_well else b""
         if cookie is None:
-            self.loop.tally.remark("paged_results", "the server ignored the control, all entries came at once")
+            tally.remark("paged_results", "the server ignored the control, all entries came at once")
+        elif not waiting.ended_well and wire.result(wire.message(waiting.last).body).code == SIZE_LIMIT_EXCEEDED:
+            # It comes without a control, in the middle of a pass, and limits what this identity may ever see.
+            tally.remark("paged_results", "a size limit applies to this identity: it came after %d entries" % self.seen)
         self.cookie = cookie or b""
+        self.seen = self.seen if self.cookie else 0
         if self.cookie and self.loop.whole:
             self.loop.tally.fresh.append(now - waiting.sent)
             self.act(waiting.item, now)

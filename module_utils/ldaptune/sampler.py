@@ -19,8 +19,11 @@ from .snapshot import now_text
 SCHEMA = 1
 # A server that does not answer in so many seconds is not asked again: the host's own figures are then all there is.
 MONITOR_SECONDS = 2
-# Connections and waiters change slowly, and each search costs half a millisecond: they are read at every third reading.
+# Connections and waiters change slowly and cost two searches, so they are read at the second reading and every third
+# one behind it; in between they are not told.
 CLIENTS_EVERY = 3
+
+CLIENTS = ("connections", "read_waiters", "write_waiters")
 
 Raw = Dict[str, Any]
 
@@ -67,7 +70,6 @@ class Sampler:
         self._sent: Dict[str, int] = {}
         self._sent_before: Dict[str, int] = {}
         self._last: Tuple[Dict[str, Any], Dict[str, Any]] | None = None
-        self._clients: Dict[str, Any] = {}
         self._readings = 0
         self._started = ""
         self._cpu = self._clock = 0.0
@@ -110,13 +112,11 @@ class Sampler:
         pulse: Dict[str, Any] = {}
         if self.directory is not None:
             with self._asking():
-                pulse = self.directory.pulse()
-                if self._readings % CLIENTS_EVERY == 0:
-                    self._clients = self.directory.clients()
-            self._readings += 1
-        if pulse:
-            pulse["clients"] = self._clients
-            pulse["clock"] = time.monotonic()
+                found = self.directory.pulse()
+                clock, fresh = time.monotonic(), self._readings % CLIENTS_EVERY == 1
+                clients = self.directory.clients() if found and fresh else {}
+                pulse = {**found, "clock": clock, "clients": clients} if found else {}
+        self._readings += 1
         return host, pulse
 
     def since_last(self) -> float:
@@ -186,5 +186,6 @@ def pulse_figures(before: Mapping[str, Any], after: Mapping[str, Any]) -> Dict[s
         "operations": {kind: count for kind, count in counted.items() if count},
         "operations_total": sum(counted.values()),
         "threads": pool,
+        **dict.fromkeys(CLIENTS, None),
         **after["clients"],
     }

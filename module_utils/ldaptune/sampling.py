@@ -30,7 +30,7 @@ LONGEST_SECONDS = 3600.0
 START_SECONDS = 20.0
 STOP_SECONDS = 15.0
 # How often within an interval the workers are looked at; and what part of an interval at the end counts as one.
-LOOKS = 4
+LOOKS = 3
 LEAST_SHARE = 0.25
 _POLL_SECONDS = 0.005
 

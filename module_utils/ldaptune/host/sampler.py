@@ -121,7 +121,9 @@ class HostReader:
                 found[tid] = procfs.thread(read("%s/%d/task/%d/stat" % (PROC, self.pid, tid)))
             except OSError:
                 continue
-        return found
+        # One that has ended and that nobody has waited for is still listed.
+        gone = self.pid not in found or found[self.pid].state in "ZX"
+        return None if gone else found
 
     def figures(self, before: Reading, after: Reading) -> Figures:
         """Return the figures of the stretch between two readings; rates are per second, shares per cent of one CPU."""

@@ -3,10 +3,10 @@
 """Sample a host and its slapd while a leg is measured, by a small process of its own on the host.
 
 The process is a fork of the module that starts it and not a program of its own like the watchdog's: everything is
-loaded already, so a start costs milliseconds and not half a second of CPU before every leg. It holds sampler.lock as
-long as it lives, so two never coexist; keeps its readings in memory, so that it writes nothing while a leg is measured;
-and ends at its deadline, when a byte comes through the FIFO sampler.stop, or when that file is gone. What it saw goes
-to sampler.json (0600) when it ends.
+loaded already, so a start costs milliseconds and not a third of a second of CPU before every leg. It holds
+sampler.lock as long as it lives, so two never coexist; keeps its readings in memory, so that it writes nothing while a
+leg is measured; and ends at its deadline, when a byte comes through the FIFO sampler.stop, or when that file is gone.
+What it saw goes to sampler.json (0600) when it ends.
 """
 
 from __future__ import annotations

@@ -237,3 +237,27 @@ def test_schemes_of_passwords_are_told_where_they_may_be_read(sampler, make_slap
 
 def external():
     return 'dn.exact="gidNumber=0+uidNumber=0,cn=peercred,cn=external,cn=auth"'
+
+
+def test_a_leg_is_sampled_and_nothing_of_it_is_foreign_load(run_module, slapd):
+    levers = {
+        "slapd.threads": {"op": "value", "value": 8, "why": "a test", "when_unsupported": "skip", "from": "p.yml"}
+    }
+    resolved = {"schema": 1, "name": "p", "digest": "d" * 64, "levers": levers, "excluded": [], "expect": {}}
+    common = {"resolved": resolved, "server": slapd.server}
+    run_module("tuning_profile", {**common, "state": "applied", "watch_seconds": 120, "consent": ["availability"]})
+    leg = {**common, "arm": "profile", "sample": True, "watch_seconds": 120}
+    start = run_module("tuning_arm", {**leg, "phase": "start"})
+    assert start["sampler"] == "started" and not start["changed"]
+    sent = load(slapd, seconds=1.5)
+    finish = run_module("tuning_arm", {**leg, "phase": "finish"})
+    assert not finish["changed"] and finish["sample"]["ended"] == "stopped" and "series" not in finish["sample"]
+    assert finish["sample"]["own"]["search"] > 0 and not sampling.running(place(slapd))
+    counters = [start["counters"]["operations"], finish["counters"]["operations"]]
+    own, probe = finish["counters"]["own"], sent["totals"]["operations"]
+    foreign = {
+        kind: counters[1][kind] - counters[0].get(kind, 0) - own.get(kind, 0) - probe.get(kind, 0)
+        for kind in ("bind", "search", "unbind", "extended", "modify")
+    }
+    assert set(foreign.values()) == {0}
+    run_module("tuning_profile", {**common, "state": "reverted"})

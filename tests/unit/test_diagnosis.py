@@ -142,9 +142,11 @@ def cores(*items):
                 **cores(core(0, 99.0, softirq=90.0)),
                 "slapd.listeners": [{"tid": 2, "percent": 99.0}],
                 WORKERS + "blocked_in_log_percent": 80.0,
+                WORKERS + "waiting_for_disk_percent": 20.0,
                 WORKERS + "percent_total": 399.0,
+                "disks": [{"name": "sda", "database": True, "busy_percent": 99.0}],
             },
-            ["network_core_saturated", "listener_saturated", "log_bound", "workers_saturated"],
+            ["network_core_saturated", "listener_saturated", "log_bound", "disk_bound", "workers_saturated"],
         ),
     ],
 )  # fmt: skip

@@ -104,6 +104,8 @@ def test_totals_of_some_interrupts():
         # Not those of ens1f0d1, whose name only begins alike.
         (INTEL, cards(ens1f0=["ens1f0", "0000:02:00.0"]), {78}),
         (ARM, cards(ens5=["ens5"]), {49}),
+        # Nor those of a card whose name only ends alike.
+        (ARM, cards(s5=["s5"]), set()),
         (ARM, {}, set()),
     ],
 )

@@ -222,16 +222,16 @@ def test_times_that_make_no_sense_are_refused(sampler, slapd, seconds, interval)
 
 
 def test_schemes_of_passwords_are_told_where_they_may_be_read(sampler, make_slapd):
-    lab = make_slapd(users=20)
+    lab = make_slapd(users=60)
     hidden = sampler(lab, "sampled", seconds=0.2, interval=0.2)["sample"]["passwords"]
-    assert hidden == {"sampled": 22, "with_password": 0, "schemes": {}, "slow_percent": None}
+    assert hidden == {"sampled": 50, "with_password": 0, "schemes": {}, "slow_percent": None}
     with connect(lab.server) as directory:
         name = "olcDatabase={1}mdb,cn=config"
         directory.modify(name, [("replace", "olcAccess", ["{0}to * by %s manage by * read" % external()])])
         directory.modify("uid=user.0,ou=people," + lab.suffix, [("replace", "userPassword", [SLOW])])
     result = sampler(lab, "sampled", seconds=0.2, interval=0.2)
     found = result["sample"]["passwords"]
-    assert found["schemes"] == {"PBKDF2-SHA256 rounds=10000": 1, "SSHA": 19} and found["with_password"] == 20
+    assert found["schemes"] == {"PBKDF2-SHA256 rounds=10000": 1, "SSHA": 47} and found["with_password"] == 48
     assert SLOW.rpartition("$")[2] not in json.dumps(result)
 
 

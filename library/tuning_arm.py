@@ -43,6 +43,13 @@ options:
         home, nothing is set or read.
     type: str
     default: ""
+  sample:
+    description:
+      - With O(phase=start), leave a sampler on the host that begins when everything else is done; with O(phase=finish),
+        end it and return what it saw. It ends by itself after O(watch_seconds), see M(host_sampler).
+      - A leg that could not be sampled is none the worse for it.
+    type: bool
+    default: false
   server:
     description: How to find and manage the slapd on this host.
     type: dict
@@ -146,6 +153,16 @@ slapd:
   type: dict
   returned: when not in check mode
   sample: {pid: 4711, start: 123456, cpu_seconds: 1.25, rss_bytes: 20000000}
+sampler:
+  description: Whether a sampler was started, or why not.
+  type: str
+  returned: with O(sample) and O(phase=start)
+  sample: started
+sample:
+  description: What M(host_sampler) returns as C(sample), without the series; C(reason) alone where there is none.
+  type: dict
+  returned: with O(sample) and O(phase=finish)
+  sample: {schema: 1, seconds: 6.1, loaded_intervals: 3, own_cpu_percent: 0.7}
 time:
   description: When this was read, ISO 8601.
   type: str
@@ -168,8 +185,15 @@ def work(params: Dict[str, Any]) -> Dict[str, Any]:
     target = open_target(params["server"])
     with target.ctx:
         if params["phase"] == "finish":
-            return arm_finished(target, params["resolved"], params["arm"], params["owner"])
-        return arm_started(target, params["resolved"], params["arm"], params["watch_seconds"], params["owner"])
+            return arm_finished(target, params["resolved"], params["arm"], params["owner"], sample=params["sample"])
+        return arm_started(
+            target,
+            params["resolved"],
+            params["arm"],
+            params["watch_seconds"],
+            params["owner"],
+            sample=params["sample"],
+        )
 
 
 def main() -> None:
@@ -181,6 +205,7 @@ def main() -> None:
             "phase": {"type": "str", "choices": ["start", "finish"], "required": True},
             "watch_seconds": {"type": "int", "default": 0},
             "owner": {"type": "str", "default": ""},
+            "sample": {"type": "bool", "default": False},
             "server": {"type": "dict", "default": {}, "options": SERVER_OPTIONS, "apply_defaults": True},
         },
         supports_check_mode=True,

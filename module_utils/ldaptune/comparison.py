@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Dict, List
 
+from .diagnosis import diagnose
 from .evidence.expect import normal_expect, wants_p99
 from .evidence.legs import Judged, judge_leg
 from .evidence.schedule import make_schedule, next_legs, with_rate
@@ -148,8 +149,20 @@ def judge_legs(record: Record) -> List[Judged]:
     """Return every leg of the record judged, in run order."""
     legs, limit = record["legs"], record["expect"]["max_error_percent"]
     return [
-        judge_leg(leg, record["schedule"], limit, legs[index - 1] if index else None) for index, leg in enumerate(legs)
+        {
+            **judge_leg(leg, record["schedule"], limit, legs[index - 1] if index else None),
+            "diagnosis": _diagnosis(leg),
+        }
+        for index, leg in enumerate(legs)
     ]
+
+
+def _diagnosis(leg: Dict[str, Any]) -> List[Dict[str, str]]:
+    """Return what was at its limit; none where nobody asked for samples."""
+    probe = leg.get("probe") or {}
+    if not leg.get("sample"):
+        return []
+    return diagnose(leg["sample"], str(probe.get("limited_by") or ""), str(probe.get("limited_why") or ""))
 
 
 def _expected(record: Record, leg: Dict[str, Any]) -> Dict[str, Any]:

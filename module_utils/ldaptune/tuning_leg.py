@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping
 
-from . import measurement, watchdog
+from . import leg_sampler, measurement, watchdog
 from .arm import Arms
 from .host.process import figures
 from .problems import LdaptuneError, problem
@@ -20,10 +20,11 @@ Result = Dict[str, Any]
 
 
 def arm_started(
-    target: Target, resolved: Mapping[str, Any], arm: str, watch_seconds: int, owner: str = ""
+    target: Target, resolved: Mapping[str, Any], arm: str, watch_seconds: int, owner: str = "", *, sample: bool = False
 ) -> Result:
     """Put the host into an arm, read it back; the counters come last, so that nothing of ours follows them.
 
+    With `sample` a sampler is ready before them and begins behind them; it ends when the watchdog would, at the latest.
     Raises LdaptuneError unless the run `owner` has this host in hand: it began with `applied`, and nobody ended it.
     """
     measurement.measuring(target.store, owner)
@@ -45,20 +46,27 @@ def arm_started(
             )
         drifted = arms.set(arm)
         readback = arms.read_back(arm, drifted)
-    return _leg(target, arm, readback, start=True)
+    sampler, reason = leg_sampler.begin(target, watch_seconds) if sample else (None, "")
+    result = _leg(target, arm, readback)
+    if sampler:
+        sampler.release()
+    return dict(result, sampler=reason or "started") if sample else result
 
 
-def arm_finished(target: Target, resolved: Mapping[str, Any], arm: str, owner: str = "") -> Result:
+def arm_finished(
+    target: Target, resolved: Mapping[str, Any], arm: str, owner: str = "", *, sample: bool = False
+) -> Result:
     """Read the host at the end of a leg: the counters first; nothing is written."""
-    counted = _leg(target, arm, {}, start=False)
+    # /proc is read on the load's side of the counters: our own reading of them is in neither CPU time.
+    process = figures(target.ctx.slapd)
+    sampled = {"sample": leg_sampler.finish(target)} if sample else {}
+    counted = {**_leg(target, arm, {}, process), **sampled}
     reference = measurement.measuring(target.store, owner)["reference"]
     counted["readback"] = Arms(target, resolved, reference).read_back(arm)
     return counted
 
 
-def _leg(target: Target, arm: str, readback: Dict[str, Any], start: bool) -> Result:
-    # /proc is read on the load's side of the counters: our own reading of them is in neither CPU time.
-    process = {} if start else figures(target.ctx.slapd)
+def _leg(target: Target, arm: str, readback: Dict[str, Any], process: Dict[str, Any] | None = None) -> Result:
     counters = target.ctx.directory.counters()
     return {
         "changed": False,

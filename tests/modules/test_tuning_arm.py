@@ -49,9 +49,11 @@ def test_the_phase_chooses_the_work(run_module, monkeypatch, phase):
     target.ctx = target
     monkeypatch.setattr(module, "open_target", lambda server: target)
     for name in ("arm_started", "arm_finished"):
-        monkeypatch.setattr(module, name, lambda *how, name=name: {"changed": False, "name": name, "how": how[2:]})
-    result = run_module("tuning_arm", {**LEG, "phase": phase, "owner": "run-1"})
+        monkeypatch.setattr(
+            module, name, lambda *how, name=name, **more: {"changed": False, "name": name, "how": [*how[2:], more]}
+        )
+    result = run_module("tuning_arm", {**LEG, "phase": phase, "owner": "run-1", "sample": True})
     assert (result["name"], result["how"]) == {
-        "start": ("arm_started", ["profile", 60, "run-1"]),
-        "finish": ("arm_finished", ["profile", "run-1"]),
+        "start": ("arm_started", ["profile", 60, "run-1", {"sample": True}]),
+        "finish": ("arm_finished", ["profile", "run-1", {"sample": True}]),
     }[phase]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import List, Tuple
 
@@ -79,6 +80,7 @@ def _normal_pair(text: str) -> str:
     return "%s=%s" % (_OIDS.get(name, name), _normal_text(value))
 
 
+@functools.lru_cache(maxsize=512)
 def normalise_dn(text: str) -> str:
     """Return one spelling for equal names: case, spaces, escapes and the order in a multi-valued RDN do not count.
 

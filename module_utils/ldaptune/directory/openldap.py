@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 from ..problems import LdaptuneError, problem
 from . import databases as _databases
 from . import monitor as _monitor
+from . import passwords as _passwords
 from .errors import DirectoryRefused, DirectoryTimeout, DirectoryUnreachable
 from .session import Change, Entry, Session, read_password
 
@@ -139,6 +140,43 @@ class OpenLdap:
             "started": _monitor.first(clock, "monitorTimestamp"),
             "database": self.database_figures(database) if database else {},
         }
+
+    def pulse(self) -> Dict[str, Any]:
+        """Return what of cn=Monitor is worth reading every second: {operations, own, threads}, or {}.
+
+        "own" is what this connection had sent when the operations were counted; the pool's active threads have the one
+        that serves this reading among them.
+        """
+        operations = _monitor.operations(self._monitor_search("cn=Operations,cn=Monitor", ("monitorOpInitiated",)))
+        if not operations:
+            return {}
+        own = dict(self.own_operations)
+        return {"operations": operations, "own": own, "threads": self.threads()}
+
+    def clients(self) -> Dict[str, Any]:
+        """Return {connections, read_waiters, write_waiters}: a client that does not read its answers waits to write."""
+        current = self._monitor_read("cn=Current,cn=Connections,cn=Monitor", ("monitorCounter",)) or {}
+        waiters = _monitor.under(
+            self._monitor_search("cn=Waiters,cn=Monitor", ("monitorCounter",)), "cn=waiters,cn=monitor"
+        )
+        figures = {name: _monitor.number(waiters.get(name, {}), "monitorCounter") for name in ("read", "write")}
+        return {
+            "connections": _monitor.number(current, "monitorCounter"),
+            "read_waiters": figures["read"],
+            "write_waiters": figures["write"],
+        }
+
+    def password_schemes(self, suffix: str, limit: int = 50) -> Dict[str, Any]:
+        """Return how the passwords of the first entries below a suffix are hashed, as passwords.count_schemes says.
+
+        One search, bounded by entries and time, that needs no index. A server that lets this identity see no passwords
+        gives "with_password" 0; one that refuses the search gives {}.
+        """
+        try:
+            found = self._session.search(suffix, "(objectClass=*)", ("userPassword",), "sub", limit=limit, seconds=2)
+        except DirectoryRefused:
+            return {}
+        return _passwords.count_schemes(_passwords.of(attributes) for _, attributes in found or ())
 
     def counters(self) -> Dict[str, Any]:
         """Return {"operations", "connections_total", "own"}, or {} where cn=Monitor is not seen.

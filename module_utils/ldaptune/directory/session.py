@@ -17,6 +17,8 @@ Change = Tuple[str, str, Sequence[str]]
 # What sockaddr_un.sun_path holds beside its final NUL.
 _LDAPI_MAX_PATH = 107
 _SCOPES = {"base": "BASE", "one": "LEVEL", "sub": "SUBTREE"}
+# Time, size and administrative limit exceeded.
+_LIMITS = (3, 4, 11)
 _OPS = {"add": "MODIFY_ADD", "delete": "MODIFY_DELETE", "replace": "MODIFY_REPLACE"}
 
 
@@ -190,8 +192,14 @@ class Session:
             raise DirectoryUnreachable(problem("the connection is closed", where=self.uri))
         return self._connection
 
-    def search(self, base: str, filter_text: str, attributes: Sequence[str], scope: str) -> List[Entry] | None:
-        """Return the entries found, or None for result 32 (no such object)."""
+    def search(
+        self, base: str, filter_text: str, attributes: Sequence[str], scope: str, *, limit: int = 0, seconds: int = 0
+    ) -> List[Entry] | None:
+        """Return the entries found, or None for result 32 (no such object).
+
+        With `limit` at most so many, with `seconds` those that the server finds in that time; the server's own limits
+        are then no refusal.
+        """
         ldap3 = _ldap3()
         connection = self._alive()
         self._count("search")
@@ -199,10 +207,15 @@ class Session:
             "search of",
             base,
             lambda: connection.search(
-                base, filter_text, search_scope=getattr(ldap3, _SCOPES[scope]), attributes=list(attributes)
+                base,
+                filter_text,
+                search_scope=getattr(ldap3, _SCOPES[scope]),
+                attributes=list(attributes),
+                size_limit=limit,
+                time_limit=seconds,
             ),
         )
-        if self._check("search", base, (0, 32)) == 32:
+        if self._check("search", base, (0, 32, *(_LIMITS if limit or seconds else ()))) == 32:
             return None
         found = []
         for item in connection.response or []:

@@ -23,6 +23,8 @@ def leg_line(judged: Dict[str, Any], legs: int) -> str:
         share(judged["error_percent"]),
         whole(judged["foreign_operations"]),
     )
+    if judged.get("diagnosis"):
+        text += "; %s" % judged["diagnosis"][0]["text"]
     if not judged["valid"]:
         text += "; NOT VALID: %s" % "; ".join(item["text"] for item in judged["reasons"])
     return text

@@ -39,6 +39,7 @@ def make_result(
         "verdict": verdict,
         "schedule": {key: value for key, value in record["schedule"].items() if key != "legs"},
         "legs": judged,
+        "diagnosis": _diagnosis(judged),
         "legs_planned": len(record["schedule"]["legs"]),
         "levers": levers,
         "not_measured": [item["lever"] for item in levers if item.get("compare") == "hold" and _changes(item)],
@@ -47,6 +48,20 @@ def make_result(
         "environment": _environment(beside.get("facts")),
         "not_shown": _not_shown(verdict, levers),
     }
+
+
+def _diagnosis(judged: List[Dict[str, Any]]) -> Dict[str, Dict[str, Any]]:
+    """Return for each arm what most of its legs found at the limit, as {"code", "text", "legs", "of"}."""
+    found = {}
+    for arm in ("as_found", "profile"):
+        firsts = [leg["diagnosis"][0] for leg in judged if leg["arm"] == arm and leg.get("diagnosis")]
+        codes = [line["code"] for line in firsts]
+        if codes:
+            # Of several as frequent ones, that of the latest leg.
+            code = max(reversed(codes), key=codes.count)
+            text = next(line["text"] for line in reversed(firsts) if line["code"] == code)
+            found[arm] = {"code": code, "text": text, "legs": codes.count(code), "of": len(codes)}
+    return found
 
 
 def _levers(plan: Any) -> List[Dict[str, Any]]:

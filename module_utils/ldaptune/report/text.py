@@ -25,6 +25,7 @@ def summary(result: Result) -> str:
         _section("Goal", _goal(verdict)),
         _section("Guards", _guards(verdict)),
         _section("Arms (medians)", _arms(verdict)),
+        _section("What was at its limit", _limits(result)),
         _section("Legs in run order", [leg_line(leg, result["legs_planned"]) for leg in result["legs"]]),
         _section("Levers", [_lever(item) for item in result["levers"]]),
         _section("Set alike in both arms, not measured", result["not_measured"]),
@@ -129,6 +130,13 @@ def _arms(verdict: Dict[str, Any]) -> List[str]:
             )
         )
     return ["%-9s %14s %12s %15s %9s" % tuple(row) for row in rows]
+
+
+def _limits(result: Result) -> List[str]:
+    return [
+        "%-9s %s (%s in %d of %d legs)" % (ARM_WORDS[arm], item["text"], item["code"], item["legs"], item["of"])
+        for arm, item in result.get("diagnosis", {}).items()
+    ]
 
 
 def _lever(item: Dict[str, Any]) -> str:

@@ -225,3 +225,38 @@ def test_byte_equal_under_another_locale_and_time_zone(run_dir, sample, checkout
         seen.append(contents(run_dir, os.listdir(run_dir)))
     assert seen[0] == seen[1]
     assert b"1,5 ms" not in seen[0]["summary.txt"]
+
+
+def test_what_was_at_its_limit_is_said_by_leg_and_by_arm(run_dir, sample):
+    plan = begin(run_dir)
+    legs = sample.legs(plan, effect=math.log(2.82))
+    text = "the listener thread is at %d %%"
+    for number, leg in enumerate(legs):
+        listener = 91.0 + number // 2 if leg["arm"] == "profile" else 10.0
+        busy = {"cpu": 0, "busy": 50.0, "softirq": 0.0, "irq": 0.0, "iowait": 0.0, "steal": 0.0}
+        slapd = {"listeners": [{"tid": 2, "percent": listener}], "workers": {}}
+        leg["sample"] = {"loaded_intervals": 1, "cpus": [busy], "slapd": slapd, "disks": []}
+        if number == 0:
+            leg["sample"] = {"reason": "no room"}
+    answers = add_all(run_dir, legs)
+    assert "; what the limit was is not known: no room" in answers[0]["line"]
+    said = [text % (91 + number // 2) in answer["line"] for number, answer in enumerate(answers)]
+    assert said == [leg["arm"] == "profile" for leg in legs]
+    # The latest of them speaks for all.
+    text %= 91 + max(leg["index"] for leg in legs if leg["arm"] == "profile") // 2
+    result = stored(run_dir, "result.json")
+    assert result["diagnosis"]["profile"] == {"code": "listener_saturated", "text": text, "legs": 8, "of": 8}
+    assert (result["diagnosis"]["as_found"]["code"], result["diagnosis"]["as_found"]["legs"]) == ("nothing_found", 7)
+    summary = (Path(run_dir) / "summary.txt").read_text(encoding="utf-8")
+    assert "What was at its limit\n  as found  no limit was found" in summary
+    assert "  profile   %s (listener_saturated in 8 of 8 legs)\n" % text in summary
+    # What is stored judges the same again.
+    judged_again(run_dir)
+    assert stored(run_dir, "result.json")["diagnosis"] == result["diagnosis"]
+
+
+def test_legs_without_samples_have_no_diagnosis(run_dir, sample):
+    answers = add_all(run_dir, sample.legs(begin(run_dir), effect=math.log(2.82)))
+    assert answers[0]["judged"]["diagnosis"] == [] and answers[0]["line"].endswith("foreign 1")
+    assert stored(run_dir, "result.json")["diagnosis"] == {}
+    assert "at its limit" not in (Path(run_dir) / "summary.txt").read_text(encoding="utf-8")

@@ -179,3 +179,49 @@ def test_excluded_levers_are_not_touched(measured, server, resolved):
     resolved["excluded"] = ["slapd.threads"]
     start = arm_started(measured, resolved, "as_found", 60)
     assert "slapd.threads" not in start["readback"]["levers"] and server.values["slapd.threads"] == 32
+
+
+class Sampler:
+    """What a started sampler is to the leg."""
+
+    def __init__(self, events):
+        self.events = events
+
+    def release(self):
+        self.events.append("sampler begins")
+
+
+def test_the_sampler_is_ready_before_the_counters_and_begins_behind_them(measured, server, resolved, monkeypatch):
+    events = server.events
+
+    def begin(target, seconds):
+        events.append("sampler ready for %d s" % seconds)
+        return Sampler(events), ""
+
+    monkeypatch.setattr(tuning_leg.leg_sampler, "begin", begin)
+    start = arm_started(measured, resolved, "profile", 60, sample=True)
+    assert events[-4:] == ["sampler ready for 60 s", "counters", "figures", "sampler begins"]
+    assert start["sampler"] == "started"
+    events.clear()
+    monkeypatch.setattr(tuning_leg.leg_sampler, "finish", lambda target: events.append("sampler ends") or {"schema": 1})
+    finish = arm_finished(measured, resolved, "profile", sample=True)
+    # slapd's CPU time is read first, and what the sampler sent is known before the counters are.
+    assert events[:3] == ["figures", "sampler ends", "counters"] and finish["sample"] == {"schema": 1}
+
+
+def test_a_leg_that_could_not_be_sampled_is_a_leg(measured, resolved, monkeypatch):
+    def refuse(*how, **more):
+        raise LdaptuneError({"what": "no room"})
+
+    for name in ("Subject", "start", "stop"):
+        monkeypatch.setattr(tuning_leg.leg_sampler, name, refuse)
+    start = arm_started(measured, resolved, "profile", 60, sample=True)
+    assert start["readback"]["ok"] and start["sampler"] == "no room"
+    finish = arm_finished(measured, resolved, "profile", sample=True)
+    assert finish["readback"]["ok"] and finish["sample"] == {"reason": "no room"}
+
+
+def test_nobody_is_sampled_unasked(measured, resolved, monkeypatch):
+    monkeypatch.setattr(tuning_leg, "leg_sampler", None)
+    for result in (arm_started(measured, resolved, "profile", 60), arm_finished(measured, resolved, "profile")):
+        assert "sampler" not in result and "sample" not in result

@@ -288,7 +288,7 @@ class _Phase:
 
     def _at_once(self, now: int, next_rest: int) -> int:
         for _ in range(len(self.ready)):
-            if now >= self.end or not self._begin(0, now):
+            if now >= self.end or not self._may_begin() or not self._begin(0, now):
                 break
             now = clock()
         return 0 if self.ready and not self.exhausted else next_rest
@@ -303,7 +303,7 @@ class _Phase:
                 continue
             if due > now:
                 return due - now if next_rest < 0 or not self.ready else min(due - now, next_rest)
-            if not self.ready:
+            if not self._may_begin():
                 return next_rest
             tally.fresh_lag.append(now - due)
             if not self._begin(due, now):
@@ -312,10 +312,14 @@ class _Phase:
             now = clock()
         return next_rest
 
+    def _may_begin(self) -> bool:
+        """Return whether a client is there to begin; those that lost their connection are passed over."""
+        while self.ready and not self.ready[0].alive:
+            self.ready.popleft()
+        return bool(self.ready)
+
     def _begin(self, planned: int, now: int) -> bool:
         client = self.ready.popleft()
-        if not client.alive:
-            return True
         try:
             item = self.draw()
         except StopIteration:

@@ -351,6 +351,22 @@ def test_a_fixed_rate_counts_from_the_planned_time(fake_server, drive, answers):
     assert tally.whole.quantile(0.8) > 2 * tally.service.quantile(0.8)
 
 
+def test_a_client_lost_while_it_rests_costs_no_planned_operation(fake_server, drive, answers):
+    """One of two goes away after its first answer; the other does all the rest."""
+    first = threading.Lock()
+
+    def script(client):
+        for request in client.requests():
+            client.send(answers.result(request.id))
+            if first.acquire(blocking=False):
+                return
+
+    driven = drive(fake_server(script), channels=1, connections=2, think=0.001)
+    tally = driven.go(10**6, seconds=1.0, rate=50.0)
+    assert (tally.planned, tally.dropped, tally.connections_lost) == (50, 0, 1)
+    assert tally.whole.count + tally.errors == 50
+
+
 def test_who_thinks_is_slow(fake_server, drive, answers):
     server = fake_server(always(answers))
     started = time.monotonic()

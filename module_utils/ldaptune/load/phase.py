@@ -87,6 +87,7 @@ def process(state: Dict[str, Any]) -> Dict[str, Any]:
         "waited_seconds": state["waited_ns"] / SECOND,
         "queued_seconds": state["queued_seconds"],
         "throttled_seconds": state["throttled_seconds"],
+        "stood_seconds": state["stood_seconds"],
         "lag_mean_ns": lag.total // lag.count if lag.count else None,
         "lag_p99_ns": lag.quantile(0.99),
     }

@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Tuple
 
 from . import limits, open_loop, patterns
 from .connect import ConnectFailed, Security, login, open_connection
+from .heartbeat import Heartbeat
 from .loop import Loop, clock
 from .shots import FEWEST, Shot
 from .tally import SECOND, count
@@ -128,6 +129,8 @@ class Worker:
         tally.connections = again["connected"]
         tally.naming = spec["mode"] == "sample"
         gc.disable()
+        heartbeat = Heartbeat()
+        heartbeat.start()
         cpu, queued, throttled = time.process_time(), limits.queued_seconds(), limits.throttled_seconds()
         end = start + int(spec["seconds"] * SECOND)
         if spec["mode"] == "open":
@@ -140,6 +143,7 @@ class Worker:
         queued_now = limits.queued_seconds()
         tally.queued_seconds = None if queued is None or queued_now is None else queued_now - queued
         tally.throttled_seconds = limits.throttled_seconds() - throttled
+        tally.stood_seconds = heartbeat.stop()
         loop.end(start, end)
         gc.enable()
         if spec["mode"] == "pass":

@@ -12,6 +12,8 @@ import sys
 from typing import Any, Dict, List, Sequence, TextIO
 
 from ..problems import LdaptuneError
+from .generator_run import Times as Brief
+from .generator_run import run_checked
 from .histogram import Histogram
 from .phase import row as figures_of
 from .prepare import WORKLOADS, Ready, Settings, prepare
@@ -90,6 +92,7 @@ def arguments() -> argparse.ArgumentParser:
         "--ramp", type=int, default=0, metavar="MAX", help="find the best number of connections up to MAX"
     )
     load.add_argument("--max-p99", type=float, default=0.0, metavar="MS", help="end a ramp where p99 is above MS ms")
+    load.add_argument("--check-generator", action="store_true", help="find out whether the generator was the limit")
     time = parser.add_argument_group("time")
     time.add_argument("--sample", type=int, default=10, metavar="N", help="accounts tried before the load (default 10)")
     time.add_argument("--prime", type=float, default=0.0, metavar="S", help="first use every account once, at most S s")
@@ -196,6 +199,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     parser = arguments()
     given = parser.parse_args(argv)
+    if given.check_generator and (given.ramp or given.rate):
+        parser.error("--check-generator goes with neither --ramp nor --rate")
     if given.ramp and given.rate:
         parser.error("--ramp finds a rate, so it goes without --rate")
     if given.ramp and given.csv:
@@ -229,11 +234,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _measured(given: argparse.Namespace, ready: Ready, out: TextIO) -> Dict[str, Any]:
     """Do what the command line asks for."""
+    tell = None if given.quiet else lambda line: print(line, file=out, flush=True)
     if given.ramp:
         rules = Rules(given.ramp, given.seed, p99_ns=given.max_p99 * 1e6)
         times = Times(given.prime, warmup_of(given), given.seconds)
-        return run_ramp(ready, rules, times, None if given.quiet else lambda line: print(line, file=out, flush=True))
-    return run(ready, None if given.quiet else Table(out).show)
+        return run_ramp(ready, rules, times, tell)
+    table = None if given.quiet else Table(out).show
+    if given.check_generator:
+        # the short runs are no longer than the real one
+        return run_checked(ready, table, tell, Brief(min(warmup_of(given), 1.0), min(given.seconds, 3.0)))
+    return run(ready, table)
 
 
 def _write(path: str, act: Any) -> None:

@@ -130,6 +130,11 @@ def _stopped(process: Dict[str, Any], wall: float, steal: float) -> str:
     return "was stopped for %.0f %% of the time or more" % (100 * stood) if stood > STOOD else ""
 
 
+def idle_share(before: HostCpu | None, after: HostCpu | None) -> float | None:
+    """Return the share of the host's CPU time that was idle between two readings; None where it is not known."""
+    return _shares(before, after)[0]
+
+
 def _shares(before: HostCpu | None, after: HostCpu | None) -> Tuple[float | None, float]:
     if before is None or after is None or after.total <= before.total:
         return None, 0.0

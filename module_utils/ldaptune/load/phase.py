@@ -78,6 +78,12 @@ def row(second: int, histogram: Histogram, errors: int) -> Dict[str, Any]:
     }
 
 
+def busiest(result: Dict[str, Any]) -> float:
+    """Return the highest share of a core that a process of a phase used."""
+    shares = [item["cpu_seconds"] / item["wall_seconds"] for item in result["processes"] if item["wall_seconds"]]
+    return max(shares, default=0.0)
+
+
 def process(state: Dict[str, Any]) -> Dict[str, Any]:
     """Return what one process used, and how late it was in reading answers (closed) or in sending (open)."""
     lag = Histogram.from_state(state["lag"])

@@ -190,3 +190,20 @@ def test_control_c_in_a_ramp(authrate, echo):
 def test_what_does_not_go_with_a_ramp(authrate, more):
     done = authrate("--uri", "ldap://127.0.0.1:1", "--accounts", "cn=a", "--ramp", "4", *more)
     assert (done.returncode, more[0] in done.stderr) == (command.USAGE, True)
+
+
+def test_the_check_of_the_generator(authrate, echo, tmp_path):
+    done = authrate(*load(echo, "--connections", "2", "--check-generator", "--json", "r.json"))
+    assert done.returncode in (command.DONE, command.INVALID), done.stderr
+    found = json.loads((tmp_path / "r.json").read_text())
+    names = ["own figures", "one process more", "null responder"]
+    assert [item["name"] for item in found["generator_check"]["checks"]] == names
+    assert (done.returncode == command.INVALID) == (found["limited_by"] == "generator_limited")
+    assert all("check %s: " % name in done.stdout for name in names)
+    assert SECRET not in done.stdout + done.stderr + json.dumps(found)
+
+
+@pytest.mark.parametrize("more", [["--rate", "5"], ["--ramp", "5"]])
+def test_what_does_not_go_with_the_check(authrate, more):
+    done = authrate("--uri", "ldap://127.0.0.1:1", "--accounts", "cn=a", "--check-generator", *more)
+    assert (done.returncode, more[0] in done.stderr) == (command.USAGE, True)

@@ -170,6 +170,7 @@ class Ramp:
             "decline": None,
             "shape": "undetermined",
             "generator_limited_from": self._limited_from(),
+            "spread_percent": None,
         }
         usable = [row for row in found["candidates"] if row["usable"]] if self.complete else []
         if usable:
@@ -177,6 +178,8 @@ class Ramp:
             knee = next(row for row in usable if row["goodput"] >= peak["goodput"] * NEAR)
             found["peak"] = {"clients": peak["clients"], "goodput": peak["goodput"]}
             found["knee"] = {"clients": knee["clients"], "goodput": knee["goodput"]}
+            spreads = [(max(row["figures"]) - min(row["figures"])) / row["goodput"] for row in usable if row["goodput"]]
+            found["spread_percent"] = 100 * max(spreads, default=0.0)
             found["decline"] = self._decline(peak, usable[-1])
             found["shape"] = self._shape(peak, found["decline"])
         return found

@@ -25,6 +25,9 @@ SHOWN: Tuple[str, ...] = (
 )
 SHOWN += ("latency_ns", "processes", "limited_by", "limited_why", "seconds", "cut_short")
 
+# With 5 % of noise the widest of five candidates spreads over some 14 %.
+NOISY_PERCENT = 20
+
 Told = Optional[Callable[[str], None]]
 
 
@@ -188,6 +191,9 @@ def sentence(report: Dict[str, Any]) -> str:
             parts.append("no decline shown up to %d clients: a plateau" % report["stopped_at"])
     if report["stopped_by"] not in ("no gain", "limit", ""):
         parts.append("stopped at %d clients: %s" % (report["stopped_at"], report["stopped_why"]))
+    if (report["spread_percent"] or 0) > NOISY_PERCENT:
+        text = "noisy: figures of one client count differ by up to %.0f %%, repeat it on a quiet machine"
+        parts.append(text % report["spread_percent"])
     if limited is not None:
         parts.append("generator limited from %d clients on: the true peak may lie higher" % limited)
     if report["cut_short"]:

@@ -83,6 +83,15 @@ def test_the_2007_record_in_words(climb):
     assert (result["limited_by"], result["interrupted"]) == ("server_limited", False)
 
 
+def test_figures_that_do_not_agree_are_said(climb):
+    def answer(clients, number):
+        return {"goodput": falling(clients, number)["goodput"] * (1.5 if number > 14 else 1)}
+
+    result, _, _ = climb(answer)
+    assert result["ramp"]["spread_percent"] > 20
+    assert "noisy: figures of one client count differ by up to" in result["line"]
+
+
 def test_the_sample_and_the_first_pass_are_done_once(climb):
     _, _, asked = climb(falling, sample=7, processes=4)
     assert [ready.settings.sample for ready in asked[:3]] == [7, 0, 0]

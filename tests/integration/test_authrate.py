@@ -280,29 +280,31 @@ def test_a_generator_under_a_cpu_quota_is_the_limit(slapd_module, cpu_quota):
     assert result["limited_by"] == "generator_limited", result["limited_why"]
 
 
-def test_a_generator_stopped_now_and_then_is_the_limit(slapd_module, monkeypatch):
+@pytest.mark.parametrize("which", ["uri", "ldapi"])
+@pytest.mark.parametrize(("stop", "go"), [(0.08, 0.02), (0.05, 0.2), (0.03, 0.27)])
+def test_a_generator_stopped_now_and_then_is_the_limit(slapd_module, monkeypatch, stop, go, which):
     made = []
     monkeypatch.setattr(run_module_, "Workers", lambda *given: made.append(workers.Workers(*given)) or made[-1])
     done = threading.Event()
 
     def hold():
-        while not done.wait(0.02):
-            if made:
+        while not done.wait(go):
+            # when it has ended it is no more this test's business
+            with contextlib.suppress(ProcessLookupError, IndexError):
                 os.kill(made[0].hands[0].pid, signal.SIGSTOP)
-                done.wait(0.08)
+                done.wait(stop)
                 os.kill(made[0].hands[0].pid, signal.SIGCONT)
 
     thread = threading.Thread(target=hold)
     phases = [{"name": "goal", "mode": "closed", "seconds": 2, "rate": 0}]
-    ready = prepare(settings(slapd_module, connections=16, phases=phases))
+    ready = prepare(settings(slapd_module, uri=getattr(slapd_module, which), connections=16, phases=phases))
     thread.start()
     try:
         result = run(ready, lambda *_: None)
     finally:
         done.set()
         thread.join()
-    print(result["phases"]["goal"]["processes"], result["limited_why"])
-    assert result["limited_by"] == "generator_limited", result["limited_why"]
+    assert result["limited_by"] == "generator_limited", (result["limited_why"], result["phases"]["goal"]["processes"])
 
 
 def test_the_module_returns_the_figures(slapd_module, run_module):

@@ -13,8 +13,12 @@ from typing import Any, Dict, List, Sequence, TextIO
 
 from ..problems import LdaptuneError
 from .compose import AUTHS, SCOPES, WORKLOADS
+from .generator_run import Times as Brief
+from .generator_run import run_checked
 from .phase import merge_rows
-from .prepare import Settings, prepare
+from .prepare import Ready, Settings, prepare
+from .ramp import Rules
+from .ramp_run import Times, run_ramp
 from .run import run
 from .summary import counts_text, duration, phase_text
 
@@ -37,6 +41,9 @@ examples:
     AUTHRATE_PASSWORD=... authrate --uri ldap://localhost --workload search \\
              --bind-dn cn=reader,dc=example,dc=com --accounts 'uid=user.[0-9999],ou=people,dc=example,dc=com' \\
              --filter '(uid={user})' --json result.json --csv seconds.csv
+  With how many clients does it do the most? (doubles them up to 128, then measures the best ones again)
+    authrate --uri ldapi:/// --accounts 'uid=user.[0-9999],ou=people,dc=example,dc=com' \\
+             --password-file passwords --prime 30 --ramp 128
 
 accounts:
   [0-9999] draws at random, [0:9999] goes in order, [0000-9999] keeps four digits. Without --accounts, the DNs are those
@@ -110,11 +117,16 @@ def arguments() -> argparse.ArgumentParser:
     load.add_argument("--connections", type=int, default=16, metavar="N", help="connections (default 16)")
     load.add_argument("--processes", type=int, default=0, metavar="N", help="processes (default: one for four CPUs)")
     load.add_argument("--seed", default="1", help="the same seed draws the same accounts (default 1)")
+    load.add_argument(
+        "--ramp", type=int, default=0, metavar="MAX", help="find the best number of connections up to MAX"
+    )
+    load.add_argument("--max-p99", type=float, default=0.0, metavar="MS", help="end a ramp where p99 is above MS ms")
+    load.add_argument("--check-generator", action="store_true", help="find out whether the generator was the limit")
     time = parser.add_argument_group("time")
     time.add_argument("--sample", type=int, default=10, metavar="N", help="accounts tried before the load (default 10)")
     time.add_argument("--prime", type=float, default=0.0, metavar="S", help="first use every account once, at most S s")
-    time.add_argument("--warmup", type=float, default=2.0, metavar="S", help="seconds before the measured ones (2)")
-    time.add_argument("--seconds", type=float, default=10.0, metavar="S", help="measured seconds (default 10)")
+    time.add_argument("--warmup", type=float, metavar="S", help="seconds before the measured ones (2; of a ramp 5)")
+    time.add_argument("--seconds", type=float, default=10.0, metavar="S", help="measured seconds (10), in a ramp each")
     time.add_argument("--rate", type=float, default=0.0, metavar="R", help="operations a second instead of all it can")
     output = parser.add_argument_group("output")
     output.add_argument("--json", default="", metavar="FILE", help="write the whole result; - is standard output")
@@ -123,14 +135,19 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
+def warmup_of(given: argparse.Namespace) -> float:
+    """Return the seconds before the measured ones."""
+    return float((5.0 if given.ramp else 2.0) if given.warmup is None else given.warmup)
+
+
 def settings_of(given: argparse.Namespace) -> Settings:
     """Return the run that the command line asks for."""
     phases: List[Dict[str, Any]] = []
     if given.prime > 0:
         phases.append({"name": "prime", "mode": "pass", "seconds": given.prime, "rate": 0})
     mode = "open" if given.rate else "closed"
-    if given.warmup > 0:
-        phases.append({"name": "settle", "mode": mode, "seconds": given.warmup, "rate": given.rate})
+    if warmup_of(given) > 0:
+        phases.append({"name": "settle", "mode": mode, "seconds": warmup_of(given), "rate": given.rate})
     phases.append({"name": "goal", "mode": mode, "seconds": given.seconds, "rate": given.rate})
     password = None
     if not given.password_file and PASSWORD_VARIABLE in os.environ:
@@ -156,7 +173,7 @@ def settings_of(given: argparse.Namespace) -> Settings:
         filter=given.filter,
         attributes=given.attribute or ["1.1"],
         bind_dn=given.bind_dn,
-        connections=given.connections,
+        connections=given.ramp or given.connections,
         processes=given.processes,
         seed=given.seed,
         phases=phases,
@@ -223,15 +240,22 @@ def exit_code(result: Dict[str, Any]) -> int:
         return INTERRUPTED
     if "worker_died" in result or result["limited_by"] == "generator_limited":
         return INVALID
-    for phase in result["phases"].values():
-        if phase["errors"] or phase["failures"] or phase["connections_lost"] or phase["cut_short"]:
+    for phase in [*result["phases"].values(), *result.get("ramp", {}).get("measurements", [])]:
+        if "failed" in phase or phase["errors"] or phase["failures"] or phase["connections_lost"] or phase["cut_short"]:
             return FAILURES
     return DONE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    given = arguments().parse_args(argv)
+    parser = arguments()
+    given = parser.parse_args(argv)
+    if given.check_generator and (given.ramp or given.rate):
+        parser.error("--check-generator goes with neither --ramp nor --rate")
+    if given.ramp and given.rate:
+        parser.error("--ramp finds a rate, so it goes without --rate")
+    if given.ramp and given.csv:
+        parser.error("--ramp has no rows of seconds for --csv; --json has its figures")
     out = sys.stderr if "-" in (given.json, given.csv) else sys.stdout
     try:
         ready = prepare(settings_of(given))
@@ -245,7 +269,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print("authrate: cannot write %s: %s" % (error.filename, error.strerror), file=sys.stderr)
             return USAGE
     try:
-        result = run(ready, None if given.quiet else Table(out, given.connections).show)
+        result = _measured(given, ready, out)
     except LdaptuneError as error:
         print("authrate: %s" % error, file=sys.stderr)
         return NOT_MEASURED
@@ -254,6 +278,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for item in result["remarks"]:
         print("%(what)s, %(count)d times: %(text)s" % item, file=out)
     print("%s: %s" % (result["limited_by"].replace("_", " "), result["limited_why"]), file=out)
+    if given.ramp:
+        print(result["line"], file=out)
     try:
         _write(given.json, lambda file: file.write(json.dumps(result, indent=1, allow_nan=False) + "\n"))
         _write(given.csv, lambda file: write_csv(file, result))
@@ -261,6 +287,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("authrate: cannot write %s: %s" % (error.filename, error.strerror), file=sys.stderr)
         return USAGE
     return exit_code(result)
+
+
+def _measured(given: argparse.Namespace, ready: Ready, out: TextIO) -> Dict[str, Any]:
+    """Do what the command line asks for."""
+    tell = None if given.quiet else lambda line: print(line, file=out, flush=True)
+    if given.ramp:
+        rules = Rules(given.ramp, given.seed, p99_ns=given.max_p99 * 1e6)
+        times = Times(given.prime, warmup_of(given), given.seconds)
+        return run_ramp(ready, rules, times, tell)
+    table = None if given.quiet else Table(out, given.connections).show
+    if given.check_generator:
+        # the short runs are no longer than the real one
+        return run_checked(ready, table, tell, Brief(min(warmup_of(given), 1.0), min(given.seconds, 3.0)))
+    return run(ready, table)
 
 
 def _write(path: str, act: Any, mode: str = "w") -> None:

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 
 BUSY_CORE = 0.85  # a process is one thread: above this share of a core it is the bottleneck
 STALLED = 0.15  # share of time in the middle of work, but neither on a CPU nor waiting for one
+STOOD = 0.03  # share of time that it demonstrably stood still; healthy runs show none
 UNREAD = 0.3  # the same for time that answers lay unread; waking up takes its time, so this is more
 HELD = 0.5  # share of an operation's time that its answer lay unread, or the operation unsent
 THROTTLED = 0.1  # share of time without CPU because of a quota
@@ -111,9 +112,9 @@ def _process(process: Dict[str, Any], mean: float, opened: bool, idle: float | N
     busy = _share(process["cpu_seconds"], wall)
     if busy > BUSY_CORE:
         return "used %.0f %% of a core: use more processes" % (100 * busy)
-    throttled = _share(process["throttled_seconds"], wall)
-    if throttled > THROTTLED:
-        return "was held by a CPU quota for %.0f %% of the time" % (100 * throttled)
+    stopped = _stopped(process, wall, steal)
+    if stopped:
+        return stopped
     held = _share(process["lag_mean_ns"], mean)
     if process["queued_seconds"] is not None:
         # It had work to do at least for the time between two waits, and at least for the share of an operation's time
@@ -129,6 +130,19 @@ def _process(process: Dict[str, Any], mean: float, opened: bool, idle: float | N
     if held > HELD and idle is not None and idle > IDLE_ENOUGH:
         return "held operations for %.0f %% of their time while CPUs were %.0f %% idle" % (100 * held, 100 * idle)
     return ""
+
+
+def _stopped(process: Dict[str, Any], wall: float, steal: float) -> str:
+    throttled = _share(process["throttled_seconds"], wall)
+    if throttled > THROTTLED:
+        return "was held by a CPU quota for %.0f %% of the time" % (100 * throttled)
+    stood = _share(process.get("stood_seconds"), wall) - 2 * steal
+    return "was stopped for %.0f %% of the time or more" % (100 * stood) if stood > STOOD else ""
+
+
+def idle_share(before: HostCpu | None, after: HostCpu | None) -> float | None:
+    """Return the share of the host's CPU time that was idle between two readings; None where it is not known."""
+    return _shares(before, after)[0]
 
 
 def _shares(before: HostCpu | None, after: HostCpu | None) -> Tuple[float | None, float]:

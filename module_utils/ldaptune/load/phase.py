@@ -94,6 +94,12 @@ def merge_rows(rows: List[Dict[str, Any]]) -> Dict[str, Any]:
     return found
 
 
+def busiest(result: Dict[str, Any]) -> float:
+    """Return the highest share of a core that a process of a phase used."""
+    shares = [item["cpu_seconds"] / item["wall_seconds"] for item in result["processes"] if item["wall_seconds"]]
+    return max(shares, default=0.0)
+
+
 def process(state: Dict[str, Any]) -> Dict[str, Any]:
     """Return what one process used, and how late it was in reading answers (closed) or in sending (open)."""
     lag = Histogram.from_state(state["lag"])
@@ -103,6 +109,7 @@ def process(state: Dict[str, Any]) -> Dict[str, Any]:
         "waited_seconds": state["waited_ns"] / SECOND,
         "queued_seconds": state["queued_seconds"],
         "throttled_seconds": state["throttled_seconds"],
+        "stood_seconds": state["stood_seconds"],
         "lag_mean_ns": lag.total // lag.count if lag.count else None,
         "lag_p99_ns": lag.quantile(0.99),
     }

@@ -9,13 +9,19 @@ from typing import Any, Dict, Tuple
 
 from ..problems import LdaptuneError, problem
 from . import limits, phase
-from .prepare import Ready
+from .prepare import Ready, Settings
 from .summary import sentence
 from .workers import Progress, WorkerDied, Workers
 
 SAMPLE_SECONDS = 30
 #: The version of the result's form, docs/authrate.schema.json.
 SCHEMA = 1
+
+
+def head(settings: Settings) -> Dict[str, Any]:
+    """Return what each result begins with: the version of its form, and what was asked for."""
+    names = ("workload", "auth", "uri", "starttls", "insecure")
+    return {"schema": SCHEMA, "workload": {name: getattr(settings, name) for name in names}}
 
 
 def run(ready: Ready, progress: Progress = None) -> Dict[str, Any]:
@@ -72,8 +78,7 @@ def _phases(ready: Ready, workers: Workers, progress: Progress) -> Dict[str, Any
         died = str(error)
     judged = _judged(settings.phases, verdicts)
     found: Dict[str, Any] = {
-        "schema": SCHEMA,
-        "workload": {name: getattr(settings, name) for name in ("workload", "auth", "uri", "starttls", "insecure")},
+        **head(settings),
         "phases": done,
         "totals": {
             "operations": {name: totals.get(name, 0) for name in ("bind", "search", "unbind", "extended")},

@@ -53,6 +53,7 @@ class Tally:
         self.cpu_seconds = 0.0
         self.queued_seconds: float | None = None
         self.throttled_seconds = 0.0
+        self.stood_seconds: float | None = None
         self.naming = False
         self.fresh_lag: List[int] = []
         self.lag = Histogram()
@@ -131,7 +132,7 @@ class Tally:
         """Return all of it as JSON-able data for the parent process."""
         names = (
             "codes expected failures entries errors late connections_lost planned dropped in_time cut_short elapsed_ns"
-            " waited_ns cpu_seconds connections queued_seconds throttled_seconds seconds successes"
+            " waited_ns cpu_seconds connections queued_seconds throttled_seconds stood_seconds seconds successes"
         )
         found = {name: getattr(self, name) for name in names.split()}
         found["remarks"] = [[what, text, times] for (what, text), times in self.remarks.items()]

@@ -20,6 +20,7 @@ from .channel import Channel
 from .clients import CHANNELS, kept
 from .connect import ConnectFailed, Security, login, open_connection
 from .connecting import Connecting
+from .heartbeat import Heartbeat
 from .loop import Loop, clock
 from .shots import FEWEST, Shot
 from .stepped import Client, SteppedLoop
@@ -173,6 +174,8 @@ class Worker:
         tally.connections = again["connected"]
         tally.naming = spec["mode"] == "sample"
         gc.disable()
+        heartbeat = Heartbeat()
+        heartbeat.start()
         cpu, queued, throttled = time.process_time(), limits.queued_seconds(), limits.throttled_seconds()
         end = start + int(spec["seconds"] * SECOND)
         share = self.job.processes
@@ -189,6 +192,7 @@ class Worker:
         queued_now = limits.queued_seconds()
         tally.queued_seconds = None if queued is None or queued_now is None else queued_now - queued
         tally.throttled_seconds = limits.throttled_seconds() - throttled
+        tally.stood_seconds = heartbeat.stop()
         loop.end(start, end)
         gc.enable()
         if spec["mode"] == "pass":

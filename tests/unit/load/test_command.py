@@ -182,3 +182,49 @@ def test_times_and_rates_as_text():
         "3 s",
     ]
     assert [summary.rate(value) for value in (None, 0.0, 12.34, 54700.4)] == ["-", "0.0", "12.3", "54700"]
+
+
+def test_a_ramp(authrate, echo, tmp_path):
+    line = ["--uri", echo.uri, "--accounts", "uid=u[0-9],dc=x", "--warmup", "0", "--seconds", "0.2"]
+    done = authrate(*line, "--ramp", "3", "--json", "r.json")
+    assert done.returncode in (command.DONE, command.INVALID), done.stderr
+    assert "ramp 1 client: " in done.stdout
+    assert "again " in done.stdout
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert result["line"] == done.stdout.splitlines()[-1]
+    assert result["ramp"]["peak"]["clients"] in (1, 2, 3)
+    assert SECRET not in done.stdout + done.stderr + json.dumps(result)
+
+
+def test_control_c_in_a_ramp(authrate, echo):
+    line = ["--uri", echo.uri, "--accounts", "uid=u[0-9],dc=x", "--warmup", "0", "--seconds", "0.5"]
+    process = authrate(*line, "--ramp", "500", start=True)
+    process.stdout.readline()  # one step is done
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == command.INTERRUPTED
+    assert out.splitlines()[-1].endswith("no peak and no knee; cut short")
+    assert err == ""
+
+
+@pytest.mark.parametrize("more", [["--rate", "5"], ["--csv", "x"]])
+def test_what_does_not_go_with_a_ramp(authrate, more):
+    done = authrate("--uri", "ldap://127.0.0.1:1", "--accounts", "cn=a", "--ramp", "4", *more)
+    assert (done.returncode, more[0] in done.stderr) == (command.USAGE, True)
+
+
+def test_the_check_of_the_generator(authrate, echo, tmp_path):
+    done = authrate(*load(echo, "--connections", "2", "--check-generator", "--json", "r.json"))
+    assert done.returncode in (command.DONE, command.INVALID), done.stderr
+    found = json.loads((tmp_path / "r.json").read_text())
+    names = ["own figures", "one process more", "null responder"]
+    assert [item["name"] for item in found["generator_check"]["checks"]] == names
+    assert (done.returncode == command.INVALID) == (found["limited_by"] == "generator_limited")
+    assert all("check %s: " % name in done.stdout for name in names)
+    assert SECRET not in done.stdout + done.stderr + json.dumps(found)
+
+
+@pytest.mark.parametrize("more", [["--rate", "5"], ["--ramp", "5"]])
+def test_what_does_not_go_with_the_check(authrate, more):
+    done = authrate("--uri", "ldap://127.0.0.1:1", "--accounts", "cn=a", "--check-generator", *more)
+    assert (done.returncode, more[0] in done.stderr) == (command.USAGE, True)

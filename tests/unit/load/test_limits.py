@@ -50,6 +50,7 @@ def test_beside_the_server_on_a_full_host_waiting_is_normal():
         ({"cpu_seconds": 8.6}, BUSY, "86 % of a core"),
         ({"cpu_seconds": 0.3, "waited_seconds": 1.0, "queued_seconds": 0.1}, BUSY, "stood still"),
         ({"throttled_seconds": 4.0}, BUSY, "CPU quota for 40 %"),
+        ({"stood_seconds": 0.4}, HALF, "was stopped for 4 %"),
         ({"cpu_seconds": 1.0, "waited_seconds": 9.0, "queued_seconds": 0.5, "lag_mean_ns": 320000}, BUSY, "still"),
         ({"lag_mean_ns": 240000, "queued_seconds": 4.0}, HALF, "held operations for 60 %"),
     ],
@@ -73,6 +74,13 @@ def test_a_generator_host_of_its_own_needs_idle_time():
     assert judge(phase(), BEFORE, BUSY, local=False)[0] == "generator_limited"
     assert judge(phase(), BEFORE, HALF, local=False)[0] == "server_limited"
     assert judge(phase(), BEFORE, HostCpu(2000, 1000, 50), local=False)[0] == "generator_limited"
+
+
+def test_a_little_standing_still_and_what_the_hypervisor_took_are_not_the_generators():
+    assert judge(phase(stood_seconds=0.2), BEFORE, HALF, local=True)[0] == "server_limited"
+    stolen = HostCpu(2000, 1000, 20)
+    assert judge(phase(stood_seconds=0.6), BEFORE, stolen, local=True)[0] == "server_limited"
+    assert judge(phase(stood_seconds=0.8), BEFORE, stolen, local=True)[0] == "generator_limited"
 
 
 def test_what_cannot_be_known():

@@ -47,7 +47,7 @@ def one_process_more(gains: Sequence[float], skipped: str = "") -> Check:
     """Judge goodput ratios (one more by as many) of pairs in random order: the deciding check.
 
     Without a difference a pair's ratio is above 1.03 in less than half of the cases, whatever the noise, so all four
-    are in less than one of 16 (by simulation 0.3 % at 3 % of noise a leg, 1.3 % at 5 %, 2.4 % at 8 %).
+    are in less than one of 16 (by simulation 0.4 % at 3 % of noise a leg, 1.3 % at 5 %, 2.5 % at 8 %).
     """
     name = "one process more"
     if skipped or len(gains) < PAIRS:

@@ -215,7 +215,8 @@ def _server_reasons(leg: Leg, schedule: Schedule, before: Leg | None) -> List[Re
 
 
 def _probe_reasons(leg: Leg, schedule: Schedule) -> List[Reason]:
-    reasons = _connection_reasons(leg)
+    reasons = [reason("dropped_out", str(item["text"])) for item in _probe(leg).get("dropped_out") or []]
+    reasons += _connection_reasons(leg)
     if _probe(leg).get("limited_by") == "generator_limited":
         why = _probe(leg).get("limited_why") or "no figure given"
         reasons.append(reason("generator_limited", "the generator was the limit: %s" % why))

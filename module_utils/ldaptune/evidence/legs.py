@@ -41,10 +41,13 @@ def judge_leg(leg: Leg, schedule: Schedule, max_error_percent: float, before: Le
     """
     figures = _figures(leg)
     counted = _counted(leg)
+    dropped = [reason("dropped_out", str(item["text"])) for item in _probe(leg).get("dropped_out") or []]
     reasons = (
-        _readback_reasons(leg)
+        dropped
+        + _readback_reasons(leg)
         + _server_reasons(leg, schedule, before)
-        + _counting_reasons(counted)
+        # What a generator sent that dropped out may be among the foreign operations.
+        + [item for item in _counting_reasons(counted) if not (dropped and item["code"] == "foreign_load")]
         + _probe_reasons(leg, schedule)
         + _error_reasons(leg, figures, max_error_percent)
     )
@@ -215,8 +218,7 @@ def _server_reasons(leg: Leg, schedule: Schedule, before: Leg | None) -> List[Re
 
 
 def _probe_reasons(leg: Leg, schedule: Schedule) -> List[Reason]:
-    reasons = [reason("dropped_out", str(item["text"])) for item in _probe(leg).get("dropped_out") or []]
-    reasons += _connection_reasons(leg)
+    reasons = _connection_reasons(leg)
     if _probe(leg).get("limited_by") == "generator_limited":
         why = _probe(leg).get("limited_why") or "no figure given"
         reasons.append(reason("generator_limited", "the generator was the limit: %s" % why))

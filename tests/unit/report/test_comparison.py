@@ -225,3 +225,9 @@ def test_byte_equal_under_another_locale_and_time_zone(run_dir, sample, checkout
         seen.append(contents(run_dir, os.listdir(run_dir)))
     assert seen[0] == seen[1]
     assert b"1,5 ms" not in seen[0]["summary.txt"]
+
+
+def test_a_load_that_was_not_whole_primes_nothing(run_dir):
+    planned(run_dir, kind="quick", seed=7, restart=False, expect=None, about=ABOUT)
+    with pytest.raises(LdaptuneError, match="generator g2 gave no result"):
+        primed(run_dir, {**PRIMING, "dropped_out": [{"text": "generator g2 gave no result"}]})

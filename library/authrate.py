@@ -191,6 +191,35 @@ options:
     description: Allow passwords without TLS to another host than this one.
     type: bool
     default: false
+  start_at:
+    description:
+      - Time of this host's clock (seconds since 1970) at which the first phase begins; 0 begins at once.
+      - A time that is past, or more than ten minutes ahead, is refused. Connections and sample come before it.
+      - Each later phase begins when those before it have had all their O(phases) seconds and half a second each.
+    type: float
+    default: 0
+  start_file:
+    description:
+      - File that will have O(start_at) as a line, for a start that is agreed on when all generators stand ready. It is
+        removed. The word C(off) calls the run off, and so do two minutes without the file.
+    type: path
+    default: ''
+  part:
+    description:
+      - Which part of a load shared by O(parts) generators this run does, from 0.
+      - All are given the same phases and seed. A pass, an order and a rate are shared; random accounts differ.
+    type: int
+    default: 0
+  parts:
+    description: How many generators share the load; above 1 the result has what merging it needs.
+    type: int
+    default: 1
+  result_file:
+    description:
+      - File for the result of a run that goes on by itself. The task ends once all connections stand and the sample has
+        passed; M(authrate_result) waits for the run.
+      - The file must not be there. Once its folder is gone, no further phase begins.
+    type: path
 author: The ldaptune authors
 """
 
@@ -214,7 +243,7 @@ RETURN = r"""
 phases:
   description: The figures of each phase, by name; times in ns, C(null) where there is nothing to tell.
   type: dict
-  returned: not in check mode
+  returned: not in check mode, nor with O(result_file)
 totals:
   description: What was sent in the whole run (operations by kind, connections), as the server counts it.
   type: dict
@@ -248,15 +277,22 @@ sample:
   description: How many accounts were tried before the load, and the result codes.
   type: dict
   returned: with O(sample) above 0
+pid:
+  description: The run's process.
+  type: int
+  returned: with O(result_file)
 line:
   description: The run in one line.
   type: str
   returned: always
 """
 
+import os
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.ldaptune.load.compose import AUTHS, SCOPES, WORKLOADS
+from ..module_utils.ldaptune.load.detached import launch
 from ..module_utils.ldaptune.load.expiry import renew
 from ..module_utils.ldaptune.load.prepare import Settings, prepare
 from ..module_utils.ldaptune.load.run import run
@@ -299,6 +335,11 @@ ARGUMENTS = {
     "insecure": {"type": "bool", "default": False},
     "timeout": {"type": "float", "default": 5},
     "allow_cleartext": {"type": "bool", "default": False},
+    "start_at": {"type": "float", "default": 0},
+    "start_file": {"type": "path", "default": ""},
+    "part": {"type": "int", "default": 0},
+    "parts": {"type": "int", "default": 1},
+    "result_file": {"type": "path"},
 }
 
 
@@ -306,11 +347,16 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     arguments = dict(module.params, password_file=module.params["password_file"] or "")
+    result_file = arguments.pop("result_file")
     if module.check_mode:
         module.exit_json(changed=False, skipped=True, line="check mode: nothing was sent")
     try:
         renew(arguments["password_file"])
-        result = run(prepare(Settings(**arguments)))
+        ready = prepare(Settings(**arguments, folder=os.path.dirname(result_file or "")))
+        if result_file:
+            pid = launch(result_file, lambda begun: run(ready, begun=begun))
+            module.exit_json(changed=False, pid=pid, line="%d connections stand" % ready.settings.connections)
+        result = run(ready)
     except LdaptuneError as error:
         module.fail_json(msg=str(error), problems=error.problems)
     module.exit_json(changed=False, **result)

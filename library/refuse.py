@@ -15,7 +15,9 @@ description:
   - A module that broke instead of reporting is a problem too, so that nothing is passed over.
 options:
   results:
-    description: Registered results of the modules that looked; each may carry C(problems) and C(warnings_text).
+    description:
+      - Registered results of the modules that looked; each may carry C(problems) and C(warnings_text).
+      - Those of a loop over hosts are named by C(item).
     type: list
     elements: dict
     required: true

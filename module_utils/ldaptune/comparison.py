@@ -67,6 +67,9 @@ def planned(
 def primed(run_dir: str, probe: Dict[str, Any], write: bool = True) -> Answer:
     """Take what priming as found showed: its goodput gives the offered rate of the fixed phases."""
     record = load(run_dir)
+    dropped = [item["text"] for item in probe.get("dropped_out") or []]
+    if dropped:
+        raise LdaptuneError(problem("the load was not whole", "priming", "; ".join(dropped)))
     phases = finite(probe).get("phases") or {}
     goodput = (phases.get("goal") or {}).get("goodput")
     seconds = (phases.get("prime") or {}).get("seconds") or 0.0

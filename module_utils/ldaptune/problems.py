@@ -71,5 +71,8 @@ def collect_problems(results: Iterable[Dict[str, Any]]) -> List[Problem]:
                     do="Run again with -vvv and report this as a fault of ldaptune.",
                 )
             ]
-        found.extend(item for item in problems if item not in found)
+        fresh = [item for item in problems if item not in found]
+        if isinstance(result.get("item"), str):  # of a loop over hosts: which one says so
+            fresh = [{**item, "where": ": ".join(filter(None, (result["item"], item["where"])))} for item in fresh]
+        found.extend(fresh)
     return found

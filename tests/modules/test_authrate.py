@@ -63,3 +63,26 @@ def test_a_failed_file_names_the_row(run_module, tmp_path):
     assert "row 2" in result["msg"]
     assert result["problems"][0]["where"] == str(path)
     assert "kept-to-itself" not in json.dumps(result)
+
+
+def test_a_run_that_goes_on_by_itself_is_refused_like_any_other(run_module, password_file, tmp_path):
+    path = tmp_path / "result"
+    arguments = {"uri": "ldap://127.0.0.1:1", "accounts": "cn=a", "password_file": password_file, "phases": PHASES}
+    result = run_module("authrate", {**arguments, "result_file": str(path)})
+    assert "connect_refused" in result["msg"]
+    assert not path.exists()
+    found = run_module("authrate_result", {"result_file": str(path), "seconds": 0})
+    assert found["ended"].startswith("its result is missing")
+    assert run_module("authrate_result", {"result_file": str(path), "seconds": 0}, check=True)["skipped"] is True
+
+
+def test_generators_share_agree_and_merge(run_module):
+    folders = [{"item": "g1", "path": "/run/a"}, {"item": "g2", "msg": "no room"}]
+    shared = run_module("generators", {"state": "shared", "folders": folders, "phases": PHASES})
+    assert shared["orders"] == []
+    agreed = run_module("generators", {"state": "agreed", "asked": shared["asked"]})
+    assert agreed["starts"] == []
+    merged = run_module("generators", {"state": "merged", "asked": agreed["asked"]})
+    assert merged["dropped_out"][0]["text"] == "generator g2 gave no result: no private folder (no room)"
+    refused = run_module("generators", {"state": "shared", "folders": folders, "connections": 1})
+    assert refused["failed"] is True

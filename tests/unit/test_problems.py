@@ -28,6 +28,11 @@ def test_collect_keeps_order_and_names_each_once() -> None:
     assert collect_problems(results) == [problem("a"), problem("b")]
 
 
+def test_a_problem_from_a_loop_over_hosts_is_named_by_the_host_unless_all_have_it() -> None:
+    results = [{"problems": [problem("a")]}, {"item": "load2", "problems": [problem("a"), problem("b", where="uri")]}]
+    assert collect_problems(results) == [problem("a"), problem("b", where="load2: uri")]
+
+
 def test_a_module_that_broke_is_a_problem() -> None:
     crashed = {"msg": "MODULE FAILURE", "module_stderr": "Traceback\nKeyError: 'x'\n", "rc": 1}
     (found,) = collect_problems([crashed])

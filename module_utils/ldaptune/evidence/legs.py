@@ -41,10 +41,13 @@ def judge_leg(leg: Leg, schedule: Schedule, max_error_percent: float, before: Le
     """
     figures = _figures(leg)
     counted = _counted(leg)
+    dropped = [reason("dropped_out", str(item["text"])) for item in _probe(leg).get("dropped_out") or []]
     reasons = (
-        _readback_reasons(leg)
+        dropped
+        + _readback_reasons(leg)
         + _server_reasons(leg, schedule, before)
-        + _counting_reasons(counted)
+        # What a generator sent that dropped out may be among the foreign operations.
+        + [item for item in _counting_reasons(counted) if not (dropped and item["code"] == "foreign_load")]
         + _probe_reasons(leg, schedule)
         + _error_reasons(leg, figures, max_error_percent)
     )

@@ -9,7 +9,7 @@ import resource
 from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
 
 from ..problems import LdaptuneError, Problem, problem
-from . import compose, connect, credentials, uri, workload
+from . import agreed, compose, connect, credentials, uri, workload
 from .worker import Job
 
 MODES = ("pass", "closed", "open")
@@ -20,6 +20,8 @@ MAX_SECONDS = 86400
 class Settings(NamedTuple):
     """What a run is asked to do; `phases` are dicts of name, mode, seconds, rate.
 
+    Without the `folder`, where one is named, no further phase begins: whoever asked for the load is gone.
+    With `parts` above 1 this run does the part `part` (from 0) of a load that as many generators share.
     `password` (bytes, one for all accounts) replaces `password_file` where it comes from the environment.
     """
 
@@ -53,6 +55,11 @@ class Settings(NamedTuple):
     insecure: bool = False
     timeout: float = 5.0
     allow_cleartext: bool = False
+    start_at: float = 0.0
+    start_file: str = ""
+    part: int = 0
+    parts: int = 1
+    folder: str = ""
 
 
 class Ready(NamedTuple):
@@ -72,7 +79,11 @@ class Ready(NamedTuple):
         return 10 + self.settings.timeout * min(self.settings.connections, 12)
 
     def jobs(self, live: bool) -> List[Job]:
-        """Return one job a process, the connections shared out evenly."""
+        """Return one job a process, the connections shared out evenly.
+
+        Each part takes the places of its own: `part`, `part + parts`, ... of the accounts in a pass, so that the parts
+        are whole together however many processes each has.
+        """
         settings = self.settings
         each, more = divmod(settings.connections, self.processes)
         return [
@@ -82,8 +93,8 @@ class Ready(NamedTuple):
                 self.security,
                 self.workload,
                 each + (index < more),
-                index,
-                self.processes,
+                settings.part + index * settings.parts,
+                settings.parts * self.processes,
                 settings.seed,
                 settings.timeout,
                 live,
@@ -136,9 +147,12 @@ def _plain_problems(settings: Settings) -> List[Problem]:
         ("processes", settings.processes, 0, 256),
         ("timeout", settings.timeout, 0.01, 3600),
         ("sample", settings.sample, 0, 100000),
+        ("parts", settings.parts, 1, 1000),
+        ("part", settings.part, 0, settings.parts - 1),
     ):
         if not low <= value <= high:
             found.append(problem("%s is out of range" % name, name, str(value), "%g to %g" % (low, high)))
+    found += agreed.problems_of(settings.start_at)
     names = set()
     for number, spec in enumerate(settings.phases, 1):
         where = "phases, item %d" % number

@@ -4,13 +4,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from typing import Any, Dict, Tuple
+from typing import Any, Callable, Dict, Tuple
 
 from ..problems import LdaptuneError, problem
 from . import limits, phase
+from .agreed import MOST_AHEAD, MOST_WAIT, Agreed, told
 from .prepare import Ready, Settings
 from .summary import sentence
+from .tally import SECOND
 from .workers import Progress, WorkerDied, Workers
 
 SAMPLE_SECONDS = 30
@@ -24,22 +27,26 @@ def head(settings: Settings) -> Dict[str, Any]:
     return {"schema": SCHEMA, "workload": {name: getattr(settings, name) for name in names}}
 
 
-def run(ready: Ready, progress: Progress = None) -> Dict[str, Any]:
+def run(ready: Ready, progress: Progress = None, begun: Callable[[], None] = lambda: None) -> Dict[str, Any]:
     """Run all phases and return the result; `progress` gets (phase, rows) each second.
+
+    `begun` is called once the connections stand and the sample has passed, before any wait for an agreed start.
 
     Raises LdaptuneError when nothing could be measured: no connection, or a sample bind that failed. A run that was
     interrupted or lost a worker process returns what it has, marked as cut short.
     """
     settings = ready.settings
     budget = sum(spec["seconds"] + 2 * settings.timeout + 1 for spec in settings.phases)
-    deadline = int(budget + SAMPLE_SECONDS + ready.connect_seconds + 30)
+    agreed = Agreed(settings.start_at, settings.phases)
+    waiting = MOST_WAIT + MOST_AHEAD if settings.start_file else 0
+    deadline = int(budget + SAMPLE_SECONDS + ready.connect_seconds + agreed.spare_seconds + waiting + 30)
     signal.alarm(deadline + 10)
     workers = Workers(ready.jobs(progress is not None), deadline)
     previous = [
         (number, signal.signal(number, lambda *_: workers.stop())) for number in (signal.SIGINT, signal.SIGTERM)
     ]
     try:
-        return _phases(ready, workers, progress)
+        return _phases(ready, workers, progress, agreed, begun)
     finally:
         workers.close()
         signal.alarm(0)
@@ -47,7 +54,9 @@ def run(ready: Ready, progress: Progress = None) -> Dict[str, Any]:
             signal.signal(number, handler)
 
 
-def _phases(ready: Ready, workers: Workers, progress: Progress) -> Dict[str, Any]:
+def _phases(
+    ready: Ready, workers: Workers, progress: Progress, agreed: Agreed, begun: Callable[[], None]
+) -> Dict[str, Any]:
     settings = ready.settings
     workers.connect(ready.connect_seconds)
     done: Dict[str, Any] = {}
@@ -56,17 +65,32 @@ def _phases(ready: Ready, workers: Workers, progress: Progress) -> Dict[str, Any
     died = ""
     totals: Dict[str, int] = {}
     sample: Dict[str, Any] | None = None
+
+    def gone() -> bool:
+        if settings.folder and not os.path.isdir(settings.folder):
+            workers.stop()
+        return workers.interrupted
+
     try:
-        if settings.sample:
+        if settings.sample and not settings.part:
             sample = _sample(workers, settings.sample, settings.timeout)
-        for spec in settings.phases:
-            if workers.interrupted:
+        agreed.refuse_past()
+        begun()
+        if settings.start_file:
+            agreed = Agreed(told(settings.start_file, gone), settings.phases)
+        for number, spec in enumerate(settings.phases):
+            start = agreed.wait(number, gone)
+            if gone():
                 break
             before, waiting = limits.host_cpu(), limits.time_wait()
-            states = workers.phase(spec, settings.timeout, progress)
+            states = workers.phase(spec, settings.timeout, progress, start)
             after = limits.host_cpu()
             result = phase.merge(spec, states)
             result["time_wait"] = {"before": waiting, "after": limits.time_wait()}
+            if agreed.at:
+                result["started_late_seconds"] = max(state["started_late_ns"] for state in states) / SECOND
+            if settings.parts > 1:
+                result["states"] = states
             done[spec["name"]] = result
             verdicts[spec["name"]] = judged = limits.judge(result, before, after, ready.local)
             result["limited_by"], result["limited_why"] = judged
@@ -76,7 +100,7 @@ def _phases(ready: Ready, workers: Workers, progress: Progress) -> Dict[str, Any
         totals = workers.leave()
     except WorkerDied as error:
         died = str(error)
-    judged = _judged(settings.phases, verdicts)
+    judged = judged_by(settings.phases, verdicts)
     found: Dict[str, Any] = {
         **head(settings),
         "phases": done,
@@ -99,7 +123,7 @@ def _phases(ready: Ready, workers: Workers, progress: Progress) -> Dict[str, Any
     return found
 
 
-def _judged(specs: Any, verdicts: Dict[str, Tuple[str, str]]) -> Tuple[str, str]:
+def judged_by(specs: Any, verdicts: Dict[str, Tuple[str, str]]) -> Tuple[str, str]:
     """Return the judgement on the phase that counts: goal, or else the last closed one, or else the last."""
     order = [spec["name"] for spec in specs if spec["name"] in verdicts]
     closed = [spec["name"] for spec in specs if spec["mode"] == "closed" and spec["name"] in verdicts]

@@ -49,6 +49,7 @@ class Tally:
         self.in_time = 0
         self.cut_short = False
         self.elapsed_ns = 0
+        self.started_late_ns = 0
         self.waited_ns = 0
         self.cpu_seconds = 0.0
         self.queued_seconds: float | None = None
@@ -133,6 +134,7 @@ class Tally:
         names = (
             "codes expected failures entries errors late connections_lost planned dropped in_time cut_short elapsed_ns"
             " waited_ns cpu_seconds connections queued_seconds throttled_seconds stood_seconds seconds successes"
+            " started_late_ns"
         )
         found = {name: getattr(self, name) for name in names.split()}
         found["remarks"] = [[what, text, times] for (what, text), times in self.remarks.items()]

@@ -164,8 +164,9 @@ class Worker:
         loop, draw = self.loop, self._draw(spec)
         again = self._connect_all()
         time.sleep(max(0, start - clock()) / SECOND)
-        start = clock()
+        late, start = clock() - start, clock()
         tally = loop.begin(start)
+        tally.started_late_ns = max(0, late)
         if "failed" in again:
             name, text = again["failed"]
             count(tally.failures, name)

@@ -77,9 +77,11 @@ class Workers:
                 self.leave()
                 raise LdaptuneError(problem("cannot connect (%s)" % name, found=text, do="No load was sent"))
 
-    def phase(self, spec: Dict[str, Any], timeout: float, progress: Progress = None) -> List[Dict[str, Any]]:
-        """Run one phase on all workers at the same time and return their tallies."""
-        start = time.perf_counter_ns() + START_AFTER_NS
+    def phase(
+        self, spec: Dict[str, Any], timeout: float, progress: Progress = None, start: int = 0
+    ) -> List[Dict[str, Any]]:
+        """Run one phase on all workers at the same time, from `start` on (ns) or at once, and return their tallies."""
+        start = start or time.perf_counter_ns() + START_AFTER_NS
         self._order({"phase": spec, "start": start}, self.hands)
 
         def rows(second: List[Dict[str, Any]]) -> None:

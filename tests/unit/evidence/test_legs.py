@@ -54,6 +54,7 @@ SPOILT = [
     ("connection_lost", set_phase("goal", failures={"eof_idle": 2}), "eof_idle 2"),
     ("connection_lost", set_phase("goal", failures={"connect_refused": 4}), "connect_refused 4"),
     ("connection_lost", set_phase("fixed", failures={"notice_of_disconnection": 1}), "notice_of_disconnection 1"),
+    ("dropped_out", lambda leg: leg["probe"].update(dropped_out=[{"text": "g2 has no seconds"}]), "g2 has no"),
     ("generator_limited", lambda leg: leg["probe"].update(limited_by="generator_limited", limited_why="CPU"), "CPU"),
     ("server_restarted", lambda leg: leg["server"]["finish"]["slapd"].update(pid=1), "restarted within"),
     ("server_restarted", lambda leg: leg["server"]["finish"]["slapd"].update(start=100), "restarted within"),
@@ -65,6 +66,15 @@ SPOILT = [
     ("errors", set_phase("goal", goodput=float("nan")), "no operation succeeded"),
     ("errors", set_phase("goal", errors=60, codes={"busy": 60}), "busy 60"),
 ]
+
+
+def test_what_a_lost_generator_sent_is_not_called_foreign(sample):
+    plan = sample.schedule()
+    leg = sample.leg(plan, 0)
+    server_share(leg, 0.4)
+    leg["probe"]["dropped_out"] = [{"text": "generator g2 gave no result"}]
+    judged = judge_leg(leg, plan, 0.1)
+    assert [item["code"] for item in judged["reasons"]] == ["dropped_out"]
 
 
 def test_a_whole_leg(sample):

@@ -12,7 +12,7 @@ import threading
 import time
 
 import pytest
-from ldaptune.load import patterns, prepare, run, wire, workers
+from ldaptune.load import agreed, patterns, prepare, run, wire, workers
 from ldaptune.load.prepare import Settings
 from ldaptune.problems import LdaptuneError
 
@@ -281,3 +281,52 @@ def test_each_phase_is_judged_and_the_goal_does_not_speak_for_a_fixed_rate(echo,
     result = run.run(prepare.prepare(settings(echo, password_file, phases=[GOAL, fixed])))
     assert result["phases"]["goal"]["limited_by"] == result["limited_by"] != "generator_limited"
     assert result["phases"]["fixed"]["limited_by"] == "generator_limited", result["phases"]["fixed"]["limited_why"]
+
+
+def test_parts_are_whole_together_however_many_processes_each_has(echo, password_file):
+    """Each account of a pass goes out once, and a rate is shared."""
+    asked = []
+    for part, processes in enumerate((1, 3)):
+        more = {"part": part, "parts": 2, "processes": processes, "connections": 3, "accounts": "uid=user.[0-9],dc=x"}
+        jobs = prepare.prepare(settings(echo, password_file, **more)).jobs(False)
+        asked += [item.name for job in jobs for item in job.workload.regular[job.number :: job.processes]]
+        assert sum(1 / job.processes for job in jobs) == pytest.approx(0.5)
+    assert sorted(asked) == ["uid=user.%d,dc=x" % number for number in range(10)]
+
+
+def test_a_part_tries_no_sample_of_its_own_and_keeps_what_merging_needs(echo, password_file):
+    result = run.run(prepare.prepare(settings(echo, password_file, part=1, parts=2, sample=2)))
+    assert "sample" not in result
+    assert [state["connections"] for state in result["phases"]["goal"]["states"]] == [2]
+    whole = run.run(prepare.prepare(settings(echo, password_file, sample=2)))
+    assert whole["sample"]["tried"] == 2
+    assert "states" not in whole["phases"]["goal"]
+
+
+def test_phases_begin_when_they_were_agreed_to(echo, password_file):
+    phases = [{**GOAL, "name": "first", "seconds": 0.1}, GOAL]
+    start = time.time() + 0.7
+    begun = []
+    ready = prepare.prepare(settings(echo, password_file, phases=phases, start_at=start))
+    result = run.run(ready, begun=lambda: begun.append(time.time()))
+    assert begun[0] < start
+    assert time.time() > start + 0.1 + agreed.GAP_SECONDS + 0.3
+    assert all(phase["started_late_seconds"] >= 0 for phase in result["phases"].values())
+
+
+def test_without_the_folder_of_whoever_asked_no_phase_begins(echo, password_file, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    ready = prepare.prepare(settings(echo, password_file, start_at=time.time() + 60, folder=str(folder)))
+    result = run.run(ready, begun=folder.rmdir)
+    assert result["interrupted"] is True
+    assert result["phases"] == {}
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [({"parts": 0}, "parts"), ({"part": 2, "parts": 2}, "part is out of range"), ({"start_at": 5.0}, "cannot be kept")],
+)
+def test_parts_and_starts_that_cannot_be(echo, password_file, more, said):
+    with pytest.raises(LdaptuneError, match=said):
+        prepare.prepare(settings(echo, password_file, **more))

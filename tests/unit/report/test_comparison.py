@@ -260,3 +260,9 @@ def test_legs_without_samples_have_no_diagnosis(run_dir, sample):
     assert answers[0]["judged"]["diagnosis"] == [] and answers[0]["line"].endswith("foreign 1")
     assert stored(run_dir, "result.json")["diagnosis"] == {}
     assert "at its limit" not in (Path(run_dir) / "summary.txt").read_text(encoding="utf-8")
+
+
+def test_a_load_that_was_not_whole_primes_nothing(run_dir):
+    planned(run_dir, kind="quick", seed=7, restart=False, expect=None, about=ABOUT)
+    with pytest.raises(LdaptuneError, match="generator g2 gave no result"):
+        primed(run_dir, {**PRIMING, "dropped_out": [{"text": "generator g2 gave no result"}]})

@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import collections
 import json
 from pathlib import Path
 
 import jsonschema
+import ldap3
 import pytest
 from ldaptune.levers.context import open_context
+from ldaptune.load import wire, workload
 from ldaptune.load.prepare import prepare
 from ldaptune.load.run import run
 
@@ -163,3 +166,39 @@ def test_pages_that_meet_a_size_limit(make_slapd):
     assert (everything["entries"], everything["operations"], counted["search"]) == (50, 3, 3)
     assert everything["codes"] == {"success": 2, "sizeLimitExceeded": 1}
     assert "a size limit applies to this identity: it came after 50 entries" in str(result["remarks"])
+
+
+def test_each_code_is_the_one_that_a_plain_client_gets(make_slapd):
+    """The same binds and searches one by one through ldap3, and through the probe: the same codes, as often."""
+    lab = make_slapd(users=60)
+    with open_context(lab.server) as ctx:
+        ctx.directory.modify("olcDatabase={-1}frontend,cn=config", [("replace", "olcSizeLimit", ["50"])])
+    right = lab.password.encode()
+    asked = [("uid=user.%d,%s" % (number, PEOPLE), right) for number in range(5)]
+    asked += [("uid=user.%d,%s" % (number, PEOPLE), b"wrong") for number in range(3)]
+    asked += [("uid=nobody," + PEOPLE, right), (PEOPLE, right), ("cn=a,dc=elsewhere", right), ("no name", right)]
+    looked_for = [
+        (PEOPLE, "(uid=user.1)", 2), (PEOPLE, "(uid=nobody)", 2), (PEOPLE, "(objectClass=*)", 2),
+        ("ou=nowhere,dc=lab,dc=test", "(uid=user.1)", 2), ("dc=elsewhere", "(uid=user.1)", 2),
+        ("uid=user.1," + PEOPLE, "(objectClass=*)", 0), ("no name", "(objectClass=*)", 0), (PEOPLE, "(nonsense=1)", 2),
+    ]  # fmt: skip
+    server = ldap3.Server(lab.uri, get_info=ldap3.NONE)
+    plain = collections.Counter()
+    with ldap3.Connection(server, version=3, check_names=False) as connection:
+        for base, text, scope in looked_for:
+            connection.search(base, text, ("BASE", "LEVEL", "SUBTREE")[scope], attributes=["1.1"])
+            plain[wire.result_name(connection.result["result"])] += 1
+        for dn, password in asked:
+            connection.rebind(dn, password.decode())
+            plain[wire.result_name(connection.result["result"])] += 1
+    binds = workload.binds(*zip(*asked))
+    searches = [workload.counted_searches([text], base, ["1.1"], scope, workload.ANY)[0]
+                for base, text, scope in looked_for]  # fmt: skip
+    phases = [{"name": "all", "mode": "pass", "seconds": 20, "rate": 0}]
+    ready = prepare(settings(lab, connections=1, phases=phases))
+    made = workload.Workload("all", [workload.Pool(1, searches + binds, True)], None)
+    result, counted, _ = difference(lab, lambda: run(ready._replace(workload=made)))
+    found = result["phases"]["all"]
+    assert found["codes"] == dict(plain)
+    assert {"success", "invalidCredentials", "noSuchObject", "sizeLimitExceeded", "invalidDNSyntax"} <= set(plain)
+    assert (counted["search"], counted["bind"]) == (len(looked_for), len(asked))

@@ -144,6 +144,8 @@ def test_over_a_socket(unix, processes):
             assert [found.id for found in read(sock, 1)] == [1]
             sock.sendall(wire.envelope(2, search("(uid=u1)"))[9:])
             assert [found.id for found in read(sock, 2)] == [2, 2]
+        # each process has its share of the clients, or one of them would be the limit
+        assert len({len(os.listdir("/proc/%d/fd" % pid)) for pid in stub.pids}) == 1
         socks[0].sendall(wire.envelope(3, wire.unbind()))
         assert socks[0].recv(1) == b""
         socks[1].sendall(b"garbage")

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import collections
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -202,3 +204,31 @@ def test_each_code_is_the_one_that_a_plain_client_gets(make_slapd):
     assert found["codes"] == dict(plain)
     assert {"success", "invalidCredentials", "noSuchObject", "sizeLimitExceeded", "invalidDNSyntax"} <= set(plain)
     assert (counted["search"], counted["bind"]) == (len(looked_for), len(asked))
+
+
+@pytest.mark.parametrize(
+    ("more", "part"),
+    [
+        (["--ramp", "4", "--warmup", "0", "--seconds", "0.3"], "ramp"),
+        (["--check-generator", "--warmup", "0.1", "--seconds", "0.5"], "generator_check"),
+    ],
+)
+def test_the_ramp_and_the_check_of_the_generator_on_a_real_server(slapd_module, checkout, tmp_path, more, part):
+    """Everything that they send is counted by the server, but for what went to the null responder."""
+    command = [sys.executable, str(checkout / "bin" / "authrate"), "--uri", slapd_module.uri]
+    command += ["--accounts", slapd_module.accounts, "--password-file", slapd_module.password_file]
+    command += ["--json", str(tmp_path / "r.json"), "--quiet", *more]
+    done, counted, connections = difference(
+        slapd_module, lambda: subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    )
+    assert done.returncode in (0, 5), done.stderr
+    result = json.loads((tmp_path / "r.json").read_text())
+    jsonschema.validate(result, SCHEMA)
+    assert result["totals"] == {"operations": counted, "connections": connections}
+    if part == "ramp":
+        assert [row["clients"] for row in result["ramp"]["measurements"]][:3] == [1, 2, 4]
+        assert result["ramp"]["peak"]["clients"] in (1, 2, 3, 4)
+    else:
+        names = [check["name"] for check in result["generator_check"]["checks"]]
+        assert names == ["own figures", "one process more", "null responder"]
+        assert result["generator_check"]["null"]["goodput"] > 0

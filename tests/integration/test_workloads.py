@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import collections
+import glob
 import json
 import subprocess
 import sys
@@ -108,6 +109,8 @@ def test_external_says_who_the_connection_is(slapd_module):
 
 def test_sasl_plain(make_slapd):
     """Cyrus SASL compares with what is stored, so that slapd must have the passwords in clear text for it."""
+    if not glob.glob("/usr/lib/*/sasl2/libplain.so*"):
+        pytest.skip("libsasl2-modules is not installed, so slapd knows no PLAIN")
     lab = make_slapd(
         users=10,
         global_lines=[

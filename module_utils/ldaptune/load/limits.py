@@ -124,7 +124,7 @@ def _process(process: Dict[str, Any], mean: float, opened: bool, idle: float | N
         working = 1 - _share(process["waited_seconds"], wall) - explained
         unread = 0.0 if opened else held - explained  # in an open phase it is the time that sending was late
         if working > STALLED or unread > UNREAD:
-            return "stood still with work to do for %.0f %% of the time" % (100 * max(working, unread))
+            return "stood still with work to do for %.0f %% of the time" % (100 * min(1.0, max(working, unread)))
     if opened and held > HELD:
         return "sent late: %.0f %% of the latency is its own" % (100 * held)
     if held > HELD and idle is not None and idle > IDLE_ENOUGH:

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
+import threading
 
 import pytest
 
@@ -51,6 +53,31 @@ def test_a_rollback_in_a_leg_ends_the_run(make_slapd, playbooks, run_module):
     assert job.record()[1]["verdict"] == "invalid"
 
 
+def pump(source, target):
+    with contextlib.suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+    with contextlib.suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
+
+
+def gate(listener, lab):
+    """Pass connections on to the lab, until the profile is there."""
+    held = []
+    with contextlib.suppress(OSError):
+        while True:
+            client, _ = listener.accept()
+            held.append(client)
+            if log_level(lab) != ["none"]:
+                server = socket.create_connection(("127.0.0.1", lab.port))
+                held.append(server)
+                for pair in ((client, server), (server, client)):
+                    threading.Thread(target=pump, args=pair, daemon=True).start()
+    for sock in held:
+        with contextlib.suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
+
+
 def test_two_unmeasured_runs_are_kept_apart(make_slapd, playbooks, run_module):
     """What the first may still take back is not changed by another one, whose changes would go with it."""
     lab = make_slapd(users=200)
@@ -64,12 +91,14 @@ def test_two_unmeasured_runs_are_kept_apart(make_slapd, playbooks, run_module):
         "from": "other.yml",
     }
     resolved = {"schema": 1, "name": "other", "digest": "d", "levers": {"slapd.threads": other}, "excluded": []}
-    # Takes connections and says nothing, so that the bind after the change is under way until it is closed.
+    # Lets the preflight through; after the change it takes connections and says nothing, so that the bind is under way
+    # until it is closed.
     with socket.create_server(("127.0.0.1", 0)) as silent:
+        threading.Thread(target=gate, args=(silent, lab), daemon=True).start()
         job.write(authrate_uri="ldap://127.0.0.1:%d" % silent.getsockname()[1])
         process = job.start("tune.yml", "-e", "tuning_profile=throughput", "-e", "tuning_measure=never")
         wait_for(lambda: log_level(lab) == ["none"], process)
-        wait_for(lambda: "Reach the directory from the generator" in job.text(), process)
+        wait_for(lambda: job.text().count("Reach the directory from the generator") == 2, process)
         second = run_module(
             "tuning_profile",
             {"server": lab.server, "resolved": resolved, "consent": ["availability"], "owner": "another-run"},

@@ -53,7 +53,7 @@ def take(state: Any, item: Item, answer: wire.Message, tally: Tally) -> bool:
     found = wire.result(answer.body)
     name = wire.result_name(found.code)
     if found.code != item.code:
-        text = " ".join(filter(None, (item.name + ":" if tally.naming else "", found.text, *found.referrals)))
+        text = " ".join(filter(None, (item.name if tally.naming else "", found.text, *found.referrals)))
         if item.code:
             text = "%s was wanted: %s" % (wire.result_name(item.code), text)
         if found.code:

@@ -15,6 +15,7 @@ WORKLOADS = ("bind", "connect_bind", "search", "search_bind", "mixed", "paged_se
 FAILURES = {"wrong_password": ("bind", 49), "unknown_user": ("bind", 49), "no_entry": ("search", 0)}
 AUTHS = ("simple", "plain", "external")
 SCOPES = ("base", "one", "sub")
+WITHOUT_ONE = "Name a password file (the command also takes AUTHRATE_PASSWORD)"
 # What makes an account's name one that is not there, and a password a wrong one.
 ABSENT = ".absent"
 
@@ -46,7 +47,7 @@ def problems_of(asked: Asked, has_secret: bool) -> List[Problem]:
     if external and (asked.workload not in ("bind", "connect_bind") or asked.fail):
         found.append(problem("external goes with bind and connect_bind alone", "auth", asked.workload))
     if "bind" in kinds_of(asked.workload) and not external and not has_secret:
-        found.append(problem("binds need a password file", "password_file"))
+        found.append(problem("binds need a password", "password_file", do=WITHOUT_ONE))
     if asked.window > 1 and asked.workload != "search":
         # RFC 4511, 4.2.1: a bind waits for everything else, and everything else for the bind.
         found.append(problem("only searches may be outstanding together", "window", asked.workload, "search"))

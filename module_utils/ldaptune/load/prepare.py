@@ -178,7 +178,7 @@ def _credentials(settings: Settings) -> credentials.Credentials | None:
     if settings.password_file:
         return credentials.read(settings.password_file)
     if settings.bind_dn:
-        raise LdaptuneError(problem("binds need a password file", "password_file"))
+        raise LdaptuneError(problem("binds need a password", "password_file", do=compose.WITHOUT_ONE))
     return None
 
 

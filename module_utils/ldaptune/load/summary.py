@@ -31,6 +31,8 @@ def phase_text(name: str, result: Dict[str, Any]) -> str:
     parts.append("p50 %s, p99 %s, max %s" % tuple(duration(latency[key]) for key in ("p50", "p99", "max")))
     if result["errors"]:
         parts.append("%d errors (%s)" % (result["errors"], counts_text(result)))
+    if result.get("expected"):
+        parts.append("failed as asked: " + ", ".join("%s %d" % pair for pair in sorted(result["expected"].items())))
     if result["dropped"]:
         parts.append("%d of %d planned not sent" % (result["dropped"], result["planned"]))
     if result["late"]:
@@ -44,7 +46,9 @@ def phase_text(name: str, result: Dict[str, Any]) -> str:
 
 def counts_text(result: Dict[str, Any]) -> str:
     """Return the refusals and failures by name, the most frequent first."""
-    counts = {name: times for name, times in result["codes"].items() if name != "success"}
+    expected = result.get("expected", {})
+    counts = {name: times - expected.get(name, 0) for name, times in result["codes"].items() if name != "success"}
+    counts = {name: times for name, times in counts.items() if times}
     counts.update(result["failures"])
     return ", ".join("%s %d" % (name, counts[name]) for name in sorted(counts, key=lambda name: -counts[name]))
 

@@ -35,7 +35,7 @@ def no_monitor(entries: Sequence[Entry], whoami: str, measuring: bool) -> Tuple[
         )
     else:
         what = "this slapd has no monitor database"
-        do = "Load back_monitor and add olcDatabase=monitor; ldaptune does not load modules, slapd cannot unload them."
+        do = "Load back_monitor, add olcDatabase=monitor and restart slapd: docs/preflight.md has the LDIF."
     if measuring:
         lost = "foreign load, operations lost and a host in service cannot be seen; " + _LOST
         return [problem(what, found=lost, wanted="cn=monitor, to measure at all", do=do)], []

@@ -38,7 +38,7 @@ def made(**more):
         ({"fail": {"wrong_password": 0}}, "a share out of range"),
         ({"fail": {"wrong_password": 60, "unknown_user": 40}}, "nothing would be left to succeed"),
         ({"auth": "external", "workload": "search"}, "external goes with bind and connect_bind alone"),
-        ({"password": None}, "binds need a password file"),
+        ({"password": None}, "binds need a password"),
         ({"accounts": "", "workload": "search", "entries": 3, "filter": "(cn=[0-3])"}, "nobody to bind as"),
         ({"workload": "search", "filter": "uid={user}"}, "a filter that is not by RFC 4515"),
         ({"workload": "search", "accounts": "nobody"}, "cannot make the search of an account"),

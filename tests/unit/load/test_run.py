@@ -93,7 +93,7 @@ def test_both_arms_draw_the_same_accounts_in_the_same_order(echo, password_file)
         ({"phases": [{**GOAL, "seconds": float("nan")}]}, "seconds out of range"),
         ({"phases": [{**GOAL, "mode": "open"}]}, "needs a rate"),
         ({"phases": [GOAL, GOAL]}, "name of its own"),
-        ({"password_file": ""}, "binds need a password file"),
+        ({"password_file": ""}, "binds need a password"),
         ({"password_file": "", "password": b""}, "empty password"),
         ({"uri": "ldaps://127.0.0.1:1", "starttls": True}, "starttls goes with"),
         ({"uri": "ldaps://127.0.0.1:1", "ca_file": "/nonexistent"}, "CA file"),

@@ -26,7 +26,7 @@ Answer = Dict[str, Any]
 
 SCHEMA = 1
 # What the play put beside the legs; none of it is needed to judge.
-BESIDE = ("plan", "resolved", "facts")
+BESIDE = ("plan", "applied", "resolved", "facts")
 
 
 def planned(

@@ -23,11 +23,11 @@ def make_result(
 ) -> Result:
     """Return the result of a run.
 
-    `beside` has what the run directory holds: plan (what tuning_profile returned, or its list alone), resolved, facts;
-    each may be None. `undo` is the command that brings the host home; `live_only` names the levers lost at
-    the next restart (from the plan when not given).
+    `beside` has what the run directory holds: plan (what tuning_profile returned, or its list alone), applied (the
+    same after the change), resolved, facts; each may be None. `undo` is the command that brings the host home;
+    `live_only` names the levers lost at the next restart (from the plan when not given).
     """
-    levers = _levers(beside.get("plan"))
+    levers = _with_states(_levers(beside.get("plan")), _levers(beside.get("applied")), verdict["action"])
     lost = live_only if live_only is not None else _live_only(beside.get("plan"), levers)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -67,6 +67,19 @@ def _diagnosis(judged: List[Dict[str, Any]]) -> Dict[str, Dict[str, Any]]:
 def _levers(plan: Any) -> List[Dict[str, Any]]:
     entries = plan.get("plan") if isinstance(plan, dict) else plan
     return [item for item in entries or [] if isinstance(item, dict) and item.get("lever")]
+
+
+def _with_states(
+    levers: List[Dict[str, Any]], applied: List[Dict[str, Any]], action: str
+) -> List[Dict[str, Any]]:
+    """Return the plan's levers with the state they ended in: a plan is made before anything is written."""
+    states = {item["lever"]: item.get("state") for item in applied}
+    found = []
+    for item in levers:
+        state = states.get(item["lever"], item.get("state"))
+        back = action == "roll_back" and _changes(item) and item["lever"] in states
+        found.append({**item, "state": "to be taken back" if back else state})
+    return found
 
 
 def _changes(item: Dict[str, Any]) -> bool:

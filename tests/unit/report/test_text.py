@@ -5,6 +5,7 @@
 import pytest
 from ldaptune.evidence.verdict import judge
 from ldaptune.figures import milliseconds, share, whole
+from ldaptune.report import model
 from ldaptune.report.lines import leg_line
 from ldaptune.report.model import make_result
 from ldaptune.report.text import summary
@@ -142,3 +143,16 @@ def test_a_leg_without_figures_has_dashes(sample):
     line = leg_line(sample.judged(plan, [leg])[0], 16)
     assert "as found: - operations/s, p99 -, errors -" in line
     assert "NOT VALID: " in line
+
+
+def test_levers_show_the_state_they_ended_in():
+    """The plan is from before the change: all of it is pending there."""
+    plan = [{**PLAN[0], "state": "pending"}, {**PLAN[1], "state": "pending"}]
+    applied = {"plan": [{**PLAN[0], "state": "applied"}, {**PLAN[1], "state": "live_only"}]}
+    states = {
+        action: [item["state"] for item in model._with_states(plan, model._levers(applied), action)]
+        for action in ("keep", "roll_back", "none")
+    }
+    assert states["keep"] == states["none"] == ["applied", "live_only"]
+    assert states["roll_back"] == ["to be taken back"] * 2
+    assert [item["state"] for item in model._with_states(plan, [], "keep")] == ["pending"] * 2

@@ -35,10 +35,15 @@ def default(spec):
     return "unset" if spec.default is None else spec.type.show(spec.default)
 
 
+def persistence(spec):
+    return spec.persistence or ("cn=config" if spec.attribute else "none: lost at slapd's restart")
+
+
 def overview():
     rows = ["| lever | attribute | cost | risk | compare | since |", "|---|---|---|---|---|---|"]
     for key, spec in LEVERS.items():
-        attribute = "`%s`" % spec.attribute if spec.attribute else "none: threads"
+        name = spec.attribute or spec.kernel
+        attribute = "`%s`" % name if name else "none: %ss" % spec.entry
         rows.append("| [`%s`](#%s) | %s | %s | %s | %s | %s |" % (
             key, key.replace(".", ""), attribute, spec.cost, spec.risk, spec.compare, version(spec.since)))
     return "\n".join(rows)
@@ -50,10 +55,11 @@ def section(spec):
         "",
         spec.summary,
         "",
-        "- **value**: %s; the server's default: %s" % (spec.type.wanted(), default(spec)),
+        "- **value**: %s; the default: %s" % (spec.type.wanted(), default(spec)),
         "- **in profiles**: %s" % ("value, at_least, at_most" if spec.type.ordered else "value"),
         "- **risk**: %s. %s" % (spec.risk, spec.risk_why),
         "- **effective value**: %s" % spec.effective,
+        "- **persistence**: %s" % persistence(spec),
         "- **source**: %s" % spec.source,
         "- **tested**: %s" % spec.tested,
     ])

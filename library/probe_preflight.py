@@ -30,13 +30,17 @@ options:
   password_file:
     description:
       - File on this host with one password for all accounts, or with rows of DN, tab, password.
-      - Needed for O(workload=bind). With O(workload=search) each connection begins with one bind.
+      - Needed for binds. With O(workload=search) each connection begins with one bind.
     type: path
   workload:
-    description: What is sent.
+    description: What will be sent, as in M(authrate).
     type: str
-    choices: [bind, search]
+    choices: [bind, connect_bind, search, search_bind, mixed]
     default: bind
+  mix:
+    description: Shares of C(bind) and C(search), for O(workload=mixed).
+    type: dict
+    default: {}
   base:
     description: Search base. Empty means the parent of each account.
     type: str
@@ -48,7 +52,9 @@ options:
     type: str
     default: ''
   bind_dn:
-    description: Who searches; empty means the first account. Used with O(workload=search) and O(password_file) only.
+    description:
+      - Who searches, where there is a O(password_file).
+      - Empty means the first account for O(workload=search), nobody for O(workload=search_bind).
     type: str
     default: ''
   connections:
@@ -136,6 +142,7 @@ problems:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils.ldaptune.load.compose import WORKLOADS
 from ..module_utils.ldaptune.load.prepare import Settings
 from ..module_utils.ldaptune.preflight.probe import ProbePreflight
 from ..module_utils.ldaptune.problems import render_all
@@ -144,7 +151,8 @@ ARGUMENTS = {
     "uri": {"type": "str", "default": ""},
     "accounts": {"type": "str", "default": ""},
     "password_file": {"type": "path", "no_log": False},
-    "workload": {"type": "str", "choices": ["bind", "search"], "default": "bind"},
+    "workload": {"type": "str", "choices": [name for name in WORKLOADS if name != "paged_search"], "default": "bind"},
+    "mix": {"type": "dict", "default": {}},
     "base": {"type": "str", "default": ""},
     "filter": {"type": "str", "default": ""},
     "bind_dn": {"type": "str", "default": ""},

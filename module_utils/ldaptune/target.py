@@ -67,13 +67,13 @@ class Target:
             return bool(lever.is_absent(self.ctx, now))
         if lever.spec.attribute:
             return bool(lever.spec.type.equal(now, value))
-        return bool(lever.same(seen, value))
+        return bool(lever.holds(seen, value))
 
     def is_home(self, key: str, seen: Observation, entry: Entry) -> bool:
-        """Return whether nothing is left to restore: cn=config by its very spelling, other things by their value."""
-        if not self.matches(key, seen, entry["before"]):
-            return False
-        return not self.behaviour(key).spec.attribute or bool(seen["record"] == entry["record"])
+        """Return whether nothing is left to restore: the value is there, and spelled as it was where that counts."""
+        return self.matches(key, seen, entry["before"]) and bool(
+            self.behaviour(key).is_home(seen, entry["record"])
+        )
 
     def is_ours(self, key: str, seen: Observation, entry: Entry) -> bool:
         """Return whether what is there is what we wrote last, or one of both if that write never reported back."""

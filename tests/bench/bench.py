@@ -34,6 +34,8 @@ from ldaptune.load import credentials, patterns, wire  # noqa: E402
 
 USERS = 10000
 CLEAR = 100  # accounts with a password in clear text, which SASL PLAIN needs
+# The interpreter that a play finds on a host; how it was built makes a tenth of the cost.
+PYTHON = "/usr/bin/python3"
 MARK = "<!-- what follows is written by make bench -->\n"
 ROOT_DN = "gidNumber=0+uidNumber=0,cn=peercred,cn=external,cn=auth"
 
@@ -88,15 +90,16 @@ class Bench:
         binds = [wire.envelope(1, wire.simple_bind(dn.encode(), password)) for dn, password in zip(dns, found)]
         return b"".join(struct.pack("<I", len(bind)) + bind for bind in binds)
 
-    def bare(self, connections: int) -> tuple[float, float]:
-        """One run of the C loop: operations a second, CPU seconds an operation."""
-        command = [self.loop, "127.0.0.1", str(self.lab.port), str(connections), str(self.given.seconds), self.data]
+    def bare(self, connections: int, *loop: object) -> tuple[float, float]:
+        """One run of the C loop (or of another one): operations a second, CPU seconds an operation."""
+        given = ("127.0.0.1", str(self.lab.port), str(connections), str(self.given.seconds), self.data)
+        command = [*(loop or [self.loop]), *given]
         done, wall, cpu = map(float, subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
         return done / wall, cpu / done
 
     def result(self, *arguments: str, watch: list[float] | None = None) -> dict:
         """The whole result of a run of bin/authrate; `watch` gets the memory of its processes, in bytes."""
-        command = [sys.executable, CHECKOUT / "bin/authrate", "--password-file", self.lab.password_file]
+        command = [PYTHON, CHECKOUT / "bin/authrate", "--password-file", self.lab.password_file]
         if "--uri" not in arguments:
             command += ["--uri", self.lab.uri]
         if "--accounts" not in arguments:
@@ -157,18 +160,25 @@ def watch_memory(pid: int, found: list[float]) -> None:
 
 
 def against_c(bench: Bench) -> list[str]:
-    """Binds over kept connections beside the C loop and ldap3."""
-    head = "| connections | C loop | authrate | rate | CPU | ldap3's rebind, one connection | CPU of ldap3 |"
-    rows = [head, "|---" * 7 + "|"]
+    """Binds over kept connections beside the bare loops in C and Python, and ldap3."""
+    head = "| connections | C loop | same in Python | authrate | rate | CPU | ldap3, one connection | CPU of ldap3 |"
+    rows = [head, "|---" * 8 + "|"]
+    python = (PYTHON, Path(__file__).with_name("bindloop.py"))
     for connections in (16, 64, 256):
         asked = ("--connections", str(connections))
-        sides = {"c": lambda c=connections: bench.bare(c), "probe": lambda a=asked: bench.probe(*a)}
+        sides = {
+            "c": lambda c=connections: bench.bare(c),
+            "python": lambda c=connections: bench.bare(c, *python),
+            "probe": lambda a=asked: bench.probe(*a),
+        }
         found = bench.alternate(sides, bench.given.rounds)
         slow = bench.alternate({"ldap3": bench.ldap3}, 3)["ldap3"]
         (c_rate, c_cpu), (rate, cpu) = found["c"], found["probe"]
         rows.append(
-            "| %d | %.1fk/s, %.2f us | %.1fk/s, %.2f us | x%.2f | x%.2f | %.1fk/s, %.0f us | x%.0f |"
-            % (connections, c_rate / 1e3, c_cpu * 1e6, rate / 1e3, cpu * 1e6, rate / c_rate, cpu / c_cpu,
+            "| %d | %.1fk/s, %.2f us | %.1fk/s, %.2f us (x%.2f) | %.1fk/s, %.2f us | x%.2f | x%.2f "
+            "| %.1fk/s, %.0f us | x%.0f |"
+            % (connections, c_rate / 1e3, c_cpu * 1e6, found["python"][0] / 1e3, found["python"][1] * 1e6,
+               found["python"][1] / c_cpu, rate / 1e3, cpu * 1e6, rate / c_rate, cpu / c_cpu,
                slow[0] / 1e3, slow[1] * 1e6, slow[1] / cpu)
         )  # fmt: skip
         print(rows[-1], flush=True)

@@ -89,3 +89,11 @@ class Lever:
         if not kind.equal(in_force(self.spec, seen["configured"]), wanted):
             return False
         return seen["effective"] is None or bool(kind.equal(seen["effective"], wanted))
+
+    def holds(self, seen: Observation, value: Any) -> bool:
+        """Return whether this value is the one there, whoever put it there; for levers outside cn=config."""
+        return self.same(seen, value)
+
+    def is_home(self, seen: Observation, record: Any) -> bool:
+        """Return whether nothing but the value is left to restore: by default, the very spelling of what was found."""
+        return bool(seen["record"] == record)

@@ -24,7 +24,7 @@ class Context:
     host: the facts of host.facts. database: the one chosen by suffix. version: (2, 5, 13). server: the options.
     config_source: slapd.d, or slapd.conf (cn=config lasts as long as the process then). restarts: how many we made.
     wanted: values that the same plan sets, by lever: a planner fills it so that limits can be checked against what will
-    be there; empty, they are checked against what is.
+    be there; empty, they are checked against what is. root: where /etc, /proc and /sys of the host lie.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class Context:
         self.config_source = directory.config_source() or slapd.config_source
         self.restarts = 0
         self.wanted: Dict[str, Any] = {}
+        self.root = "/"
 
     def answers(self, seconds: float = 2.0) -> bool:
         """Return whether slapd serves a new connection within this time."""

@@ -116,6 +116,10 @@ class CpuLever(Lever):
     def same(self, seen: Observation, wanted: Any) -> bool:
         return bool(seen["effective"] == sorted(wanted))
 
+    def is_home(self, seen: Observation, record: Any) -> bool:
+        # Threads come and go; the masks are what counts.
+        return True
+
 
 def _as_found(ctx: Context, record: Any, part: str, otherwise: List[int]) -> MaskOf:
     """Return the mask each thread of a part had; after a restart, what all of them had, or else the process's."""

@@ -24,6 +24,10 @@ def _class_of(key: str) -> Type[Lever]:
         from . import cpu
 
         return {"cpu.listener": cpu.ListenerCpus, "cpu.workers": cpu.WorkerCpus}[key]
+    if part == "sysctl":
+        from .sysctl import Sysctl
+
+        return Sysctl
     if part == "database":
         from . import mdb
 

@@ -14,6 +14,7 @@ from ..profile.values import CpuSet
 from .spec import LeverSpec
 from .table_database import DATABASE_LEVERS
 from .table_slapd import SLAPD_LEVERS
+from .table_sysctl import SYSCTL_LEVERS
 
 __all__ = ["LEVERS", "LeverSpec", "in_force", "risk_by_value"]
 
@@ -58,7 +59,9 @@ _CPU_LEVERS = (
 )
 
 #: All levers by key, in the order they are documented.
-LEVERS: Dict[str, LeverSpec] = {spec.key: spec for spec in (*SLAPD_LEVERS, *DATABASE_LEVERS, *_CPU_LEVERS)}
+LEVERS: Dict[str, LeverSpec] = {
+    spec.key: spec for spec in (*SLAPD_LEVERS, *DATABASE_LEVERS, *_CPU_LEVERS, *SYSCTL_LEVERS)
+}
 
 _HARMLESS_FLAGS = frozenset(["nordahead"])
 

@@ -9,7 +9,7 @@ import csv
 import json
 import os
 import sys
-from typing import Any, Dict, List, Sequence, TextIO
+from typing import Any, Dict, List, Sequence, TextIO, Tuple
 
 from ..problems import LdaptuneError
 from .compose import AUTHS, SCOPES, WORKLOADS
@@ -37,6 +37,9 @@ examples:
   How long does a login take at 2,000 a second? (latency counts from the planned time)
     authrate --uri ldapi:/// --accounts 'uid=user.[0-9999],ou=people,dc=example,dc=com' \\
              --password-file passwords --rate 2000
+  At which rate does it begin to wait? (three rates of 30 s each, one line each)
+    authrate --uri ldapi:/// --accounts 'uid=user.[0-9999],ou=people,dc=example,dc=com' \\
+             --password-file passwords --schedule 1000:30,2000:30,4000:30
   Searches as one user, figures for other programs:
     AUTHRATE_PASSWORD=... authrate --uri ldap://localhost --workload search \\
              --bind-dn cn=reader,dc=example,dc=com --accounts 'uid=user.[0-9999],ou=people,dc=example,dc=com' \\
@@ -73,6 +76,20 @@ def shares(text: str) -> Dict[str, float]:
             equals = ""
         if not equals:
             raise argparse.ArgumentTypeError("not name=number, separated by commas: %s" % text)
+    return found
+
+
+def steps(text: str) -> List[Tuple[float, float]]:
+    """Read `rate:seconds,rate:seconds`; raises argparse.ArgumentTypeError."""
+    found: List[Tuple[float, float]] = []
+    for part in text.split(","):
+        rate, colon, seconds = part.partition(":")
+        try:
+            found.append((float(rate), float(seconds)))
+        except ValueError:
+            colon = ""
+        if not colon:
+            raise argparse.ArgumentTypeError("not rate:seconds, separated by commas: %s" % text)
     return found
 
 
@@ -128,6 +145,8 @@ def arguments() -> argparse.ArgumentParser:
     time.add_argument("--warmup", type=float, metavar="S", help="seconds before the measured ones (2; of a ramp 5)")
     time.add_argument("--seconds", type=float, default=10.0, metavar="S", help="measured seconds (10), in a ramp each")
     time.add_argument("--rate", type=float, default=0.0, metavar="R", help="operations a second instead of all it can")
+    time.add_argument("--schedule", default=[], type=steps, metavar="STEPS",
+                      help="several rates one after the other, as rate:seconds,... (500:30,1000:30,2000:30)")
     output = parser.add_argument_group("output")
     output.add_argument("--json", default="", metavar="FILE", help="write the whole result; - is standard output")
     output.add_argument("--csv", default="", metavar="FILE", help="write a row a second; - is standard output")
@@ -145,10 +164,15 @@ def settings_of(given: argparse.Namespace) -> Settings:
     phases: List[Dict[str, Any]] = []
     if given.prime > 0:
         phases.append({"name": "prime", "mode": "pass", "seconds": given.prime, "rate": 0})
-    mode = "open" if given.rate else "closed"
+    rate = given.schedule[0][0] if given.schedule else given.rate
+    mode = "open" if given.rate or given.schedule else "closed"
     if warmup_of(given) > 0:
-        phases.append({"name": "settle", "mode": mode, "seconds": warmup_of(given), "rate": given.rate})
-    phases.append({"name": "goal", "mode": mode, "seconds": given.seconds, "rate": given.rate})
+        phases.append({"name": "settle", "mode": mode, "seconds": warmup_of(given), "rate": rate})
+    for number, (offered, seconds) in enumerate(given.schedule, 1):
+        name = "step %d at %g/s" % (number, offered)
+        phases.append({"name": name, "mode": mode, "seconds": seconds, "rate": offered})
+    if not given.schedule:
+        phases.append({"name": "goal", "mode": mode, "seconds": given.seconds, "rate": rate})
     password = None
     if not given.password_file and PASSWORD_VARIABLE in os.environ:
         password = os.environb[PASSWORD_VARIABLE.encode()]
@@ -254,6 +278,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--check-generator goes with neither --ramp nor --rate")
     if given.ramp and given.rate:
         parser.error("--ramp finds a rate, so it goes without --rate")
+    if given.schedule and (given.rate or given.ramp or given.check_generator):
+        parser.error("--schedule has the rates itself; it goes with none of --rate, --ramp, --check-generator")
     if given.ramp and given.csv:
         parser.error("--ramp has no rows of seconds for --csv; --json has its figures")
     out = sys.stderr if "-" in (given.json, given.csv) else sys.stdout

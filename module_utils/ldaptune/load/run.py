@@ -124,12 +124,21 @@ def _phases(
 
 
 def judged_by(specs: Any, verdicts: Dict[str, Tuple[str, str]]) -> Tuple[str, str]:
-    """Return the judgement on the phase that counts: goal, or else the last closed one, or else the last."""
+    """Return the judgement on the phase that counts: goal; else the first that the generator limited, or the last.
+
+    What only fills caches or settles counts where there is nothing else.
+    """
     order = [spec["name"] for spec in specs if spec["name"] in verdicts]
-    closed = [spec["name"] for spec in specs if spec["mode"] == "closed" and spec["name"] in verdicts]
-    for name in (["goal"] if "goal" in verdicts else []) + closed[-1:] + order[-1:]:
-        return verdicts[name]
-    return "undetermined", "no phase was run"
+    if "goal" in order:
+        return verdicts["goal"]
+    counting = [spec["name"] for spec in specs if spec["mode"] != "pass" and spec["name"] != "settle"]
+    found = [(name, *verdicts[name]) for name in order if name in counting]
+    for name, verdict, why in found:
+        if verdict == "generator_limited":
+            return verdict, "%s: %s" % (name, why)
+    if found:
+        return found[-1][1:]
+    return verdicts[order[-1]] if order else ("undetermined", "no phase was run")
 
 
 def _sample(workers: Workers, wanted: int, timeout: float) -> Dict[str, Any]:

@@ -9,6 +9,7 @@ import re
 from typing import Any, Dict, List, Sequence
 
 from ..load import connect, credentials, wire
+from ..load.compose import kinds_of
 from ..load.names import normal_dn, parent
 from ..load.prepare import Ready, Settings, prepare
 from ..problems import LdaptuneError, Problem, problem
@@ -100,9 +101,18 @@ class ProbePreflight:
             self._try(talk, dns)
 
     def _try(self, talk: Conversation, dns: Sequence[str]) -> None:
+        kinds, apart = kinds_of(self.settings.workload), self.settings.workload == "search_bind"
+        searcher = self.settings.bind_dn if apart else self.settings.bind_dn or dns[0]
+        accounts = spread(dns, self.sample) if "bind" in kinds else []
+        lookup = "search" in kinds and (apart or not accounts)
+        if lookup and not (self._bind(talk, [searcher] if searcher else []) and self._read_base(talk, dns)):
+            return
+        if self._bind(talk, accounts) and self.settings.workload == "mixed":
+            self._read_base(talk, dns)
+
+    def _bind(self, talk: Conversation, names: List[str]) -> bool:
+        """Bind as each once; return whether all could."""
         secret = read_credentials(self.settings)
-        searching = self.settings.workload == "search"
-        names = [self.settings.bind_dn or dns[0]] if searching else spread(dns, self.sample)
         passwords = credentials.passwords(secret, names, "password_file") if secret else []
         for dn, password in zip(names, passwords):
             answer = talk.bind(dn, password)
@@ -110,13 +120,16 @@ class ProbePreflight:
             if answer.result.code != 0:
                 # Nobody else is tried: a wrong password must not count against more than one account.
                 self.problems.append(cannot_bind(dn, answer))
-                return
-        if searching:
-            # Who must change a password first may bind, and is refused everything after it.
-            base = self.settings.base or parent(dns[0])
-            answer = talk.read(base, "1.1")
-            if answer.result.code != 0:
-                self.problems.append(base_not_seen(base, answer))
+                return False
+        return True
+
+    def _read_base(self, talk: Conversation, dns: Sequence[str]) -> bool:
+        """Read the search base: who must change a password first may bind, and is refused everything after it."""
+        base = self.settings.base or parent(dns[0])
+        answer = talk.read(base, "1.1")
+        if answer.result.code != 0:
+            self.problems.append(base_not_seen(base, answer))
+        return answer.result.code == 0
 
 
 def read_credentials(settings: Settings) -> credentials.Credentials | None:
@@ -136,7 +149,7 @@ def spread(dns: Sequence[str], many: int) -> List[str]:
 
 def used_bases(dns: Sequence[str], settings: Settings) -> List[str]:
     """Return the names below which the probe works: the accounts' parents, the search base."""
-    found = [settings.base] if settings.workload == "search" and settings.base else []
+    found = [settings.base] if "search" in kinds_of(settings.workload) and settings.base else []
     for dn in dns:
         above = parent(dn)
         if above not in found:

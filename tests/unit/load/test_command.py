@@ -228,3 +228,22 @@ def test_the_check_of_the_generator(authrate, echo, tmp_path):
 def test_what_does_not_go_with_the_check(authrate, more):
     done = authrate("--uri", "ldap://127.0.0.1:1", "--accounts", "cn=a", "--check-generator", *more)
     assert (done.returncode, more[0] in done.stderr) == (command.USAGE, True)
+
+
+def test_a_schedule_of_rates_has_a_phase_for_each(authrate, echo, tmp_path):
+    done = authrate(*load(echo, "--schedule", "100:0.5,200:0.5,100:0.5", "--warmup", "0.2", "--json", "r.json"))
+    assert done.returncode in (command.DONE, command.INVALID), done.stderr
+    phases = json.loads((tmp_path / "r.json").read_text())["phases"]
+    assert list(phases) == ["settle", "step 1 at 100/s", "step 2 at 200/s", "step 3 at 100/s"]
+    assert [phases[name]["planned"] for name in phases] == [20, 50, 100, 50]
+    assert "step 2 at 200/s: " in done.stdout
+
+
+@pytest.mark.parametrize(
+    "more", [["--rate", "5"], ["--ramp", "4"], ["--check-generator"], ["--schedule", "5"], ["--schedule", "a:b"]]
+)
+def test_what_does_not_go_with_a_schedule(authrate, echo, more):
+    done = authrate(*load(echo, "--schedule", "5:1", *more))
+    assert done.returncode == command.USAGE
+    assert "--schedule" in done.stderr
+    assert "Traceback" not in done.stderr

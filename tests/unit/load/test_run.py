@@ -283,6 +283,15 @@ def test_each_phase_is_judged_and_the_goal_does_not_speak_for_a_fixed_rate(echo,
     assert result["phases"]["fixed"]["limited_by"] == "generator_limited", result["phases"]["fixed"]["limited_why"]
 
 
+def test_the_first_step_that_the_generator_limited_speaks_for_all_steps():
+    specs = [{"name": "settle", "mode": "open"}, {"name": "a", "mode": "open"}, {"name": "b", "mode": "open"}]
+    well, ill = ("server_limited", "fine"), ("generator_limited", "late")
+    assert run.judged_by(specs, {"settle": ill, "a": well, "b": ("undetermined", "?")}) == ("undetermined", "?")
+    assert run.judged_by(specs, {"settle": well, "a": ill, "b": well}) == ("generator_limited", "a: late")
+    assert run.judged_by(specs, {"settle": ill}) == ill
+    assert run.judged_by(specs, {})[0] == "undetermined"
+
+
 def test_parts_are_whole_together_however_many_processes_each_has(echo, password_file):
     """Each account of a pass goes out once, and a rate is shared."""
     asked = []

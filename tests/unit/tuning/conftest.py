@@ -92,8 +92,13 @@ class FakeLever:
     def same(self, seen, wanted):
         return self.spec.type.equal(in_force(self.spec, seen["configured"]), wanted)
 
+    holds = same
+
     def is_absent(self, ctx, configured):
         return configured is None
+
+    def is_home(self, seen, record):
+        return not self.spec.attribute or seen["record"] == record
 
     def lasts(self, ctx):
         return self.key not in ctx.lost

@@ -82,6 +82,27 @@ def test_the_base_of_a_search_must_be_there(slapd_module):
     assert look(slapd_module, workload="search", base=slapd_module.suffix).problems == []
 
 
+def test_each_workload_is_tried_as_it_will_go(slapd_module):
+    lab = slapd_module
+    tried = {
+        "bind": (2, {}),
+        "connect_bind": (2, {}),
+        "mixed": (2, {"mix": {"bind": 70, "search": 30}}),
+        "search_bind": (2, {}),
+        "search": (1, {}),
+    }
+    for workload, (accounts, more) in tried.items():
+        found = look(lab, workload=workload, **more)
+        assert found.problems == [], workload
+        assert len(found.facts["tried"]) == accounts, workload
+    found = look(lab, workload="search_bind", bind_dn=lab.user_dn(7))
+    assert [item["dn"] for item in found.facts["tried"]][0] == lab.user_dn(7)
+    for workload in ("search_bind", "mixed"):
+        (refused,) = look(lab, workload=workload, base="ou=nowhere," + lab.suffix, **tried[workload][1]).problems
+        assert "search base is not there" in refused["what"]
+    assert "a mix needs a share of each" in look(lab, workload="mixed").problems[0]["what"]
+
+
 PPOLICY = """dn: olcOverlay={0}ppolicy,olcDatabase={1}mdb,cn=config
 objectClass: olcOverlayConfig
 objectClass: olcPPolicyConfig

@@ -165,7 +165,8 @@ def choose_slapd(slapds: Sequence[Slapd], instance: str = "", uri: str = "") -> 
         return matches[0]
     elsewhere = "; apart, in another root or behind other mounts: " + _shown(apart) if apart else ""
     if not slapds:
-        raise LdaptuneError(problem("no slapd is running", where="this host", do="Start it first."))
+        do = "Start it first; the lab comes up by make lab."
+        raise LdaptuneError(problem("no slapd is running", where="this host", do=do))
     if not local:
         raise LdaptuneError(
             problem(

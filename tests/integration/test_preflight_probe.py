@@ -118,10 +118,12 @@ def test_an_account_that_must_change_its_password_cannot_search(make_slapd):
     assert admin.add("cn=policy,%s" % lab.suffix, attributes=policy)
     assert admin.modify(lab.user_dn(0), {"pwdReset": [("MODIFY_REPLACE", ["TRUE"])]})
     admin.unbind()
-    found = look(lab, workload="search")
-    assert found.facts["tried"] == [{"dn": lab.user_dn(0), "result": "success"}]
-    (refused,) = found.problems
-    assert "result 50 (insufficientAccessRights): Operations are restricted" in refused["found"]
+    for workload in ("search", "bind", "search_bind"):
+        found = look(lab, workload=workload)
+        assert found.facts["tried"] == [{"dn": lab.user_dn(0), "result": "success"}]
+        (refused,) = found.problems
+        assert "must change its password" in refused["what"]
+        assert refused["where"] == lab.user_dn(0)
 
 
 @pytest.mark.parametrize("check", [False, True])

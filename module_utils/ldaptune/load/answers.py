@@ -64,6 +64,10 @@ def take(state: Any, item: Item, answer: wire.Message, tally: Tally) -> bool:
         tally.remark(name, text)
     elif item.kind == "search" and not item.code and not _complete(state, item):
         tally.fail("reference" if state.references and not state.entries else "wrong_result")
+    elif item.kind == "bind" and not item.code and answer.controls and wire.must_change(answer.controls):
+        # It may do nothing but change the password: for an application that is no login.
+        tally.fail("must_change_password")
+        tally.remark("must_change_password", item.name)
     else:
         if item.code:
             tally.expect(name)

@@ -8,7 +8,7 @@ concatenation. Answers are cut from the stream by `cut` and read by `message` an
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 BIND_REQUEST, BIND_RESPONSE = 0x60, 0x61
 UNBIND_REQUEST = 0x42
@@ -17,6 +17,9 @@ EXTENDED_REQUEST, EXTENDED_RESPONSE = 0x77, 0x78
 
 CONTROLS = 0xA0
 PAGED_RESULTS_OID = b"1.2.840.113556.1.4.319"
+PASSWORD_POLICY_OID = b"1.3.6.1.4.1.42.2.27.8.5.1"
+PASSWORD_EXPIRED_OID = b"2.16.840.1.113730.3.4.4"
+CHANGE_AFTER_RESET = 2
 STARTTLS_OID = b"1.3.6.1.4.1.1466.20037"
 NOTICE_OF_DISCONNECTION_OID = b"1.3.6.1.4.1.1466.20036"
 
@@ -88,11 +91,12 @@ class Request(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One answer: message id, protocol operation tag, the operation's content."""
+    """One answer: message id, protocol operation tag, the operation's content, that of the controls behind it."""
 
     id: int
     tag: int
     body: bytes
+    controls: bytes = b""
 
 
 class Result(NamedTuple):
@@ -126,9 +130,9 @@ def octets(value: bytes) -> bytes:
     return tlv(0x04, value)
 
 
-def envelope(message_id: int, operation: bytes) -> bytes:
-    """Return a whole LDAPMessage without controls."""
-    return tlv(0x30, integer(message_id) + operation)
+def envelope(message_id: int, operation: bytes, asked: bytes = b"") -> bytes:
+    """Return a whole LDAPMessage, with controls where they are given."""
+    return tlv(0x30, integer(message_id) + operation + asked)
 
 
 def three_byte_id(message_id: int) -> bytes:
@@ -151,24 +155,54 @@ def paged_results(size: int, cookie: bytes) -> bytes:
 
 def paged_cookie(content: bytes) -> bytes | None:
     """Return the cookie of the page that a message ends; empty after the last page, None where there is no control."""
-    _, start, stop = element(content, 0, len(content))
-    _, start, stop = element(content, stop, len(content))
-    if stop == len(content):
+    value = controls(message(content).controls).get(PAGED_RESULTS_OID)
+    if value is None:
         return None
-    tag, start, end = element(content, stop, len(content))
-    while tag == CONTROLS and start < end:
-        _, inner, start = element(content, start, end)
-        _, first, behind = element(content, inner, start)
-        if content[first:behind] != PAGED_RESULTS_OID:
-            continue
+    _, start, stop = element(value, 0, len(value))
+    _, _, start = element(value, start, stop)
+    _, start, stop = element(value, start, stop)
+    return value[start:stop]
+
+
+def controls(data: bytes) -> Dict[bytes, bytes]:
+    """Return {OID: value} of a message's controls; one without a value has an empty one."""
+    found: Dict[bytes, bytes] = {}
+    start = 0
+    while start < len(data):
+        _, inner, start = element(data, start, len(data))
+        _, first, behind = element(data, inner, start)
+        name, value = data[first:behind], b""
         while behind < start:
-            kind, first, behind = element(content, behind, start)
+            kind, first, behind = element(data, behind, start)
             if kind == 0x04:
-                _, first, stop = element(content, first, behind)
-                _, _, first = element(content, first, stop)
-                kind, first, behind = element(content, first, stop)
-                return content[first:behind]
-    return None
+                value = data[first:behind]
+        found[name] = value
+    return found
+
+
+def ask_password_policy() -> bytes:
+    """Return the controls of a bind that asks what the password policy says (draft-behera-ldap-password-policy)."""
+    return tlv(CONTROLS, tlv(0x30, octets(PASSWORD_POLICY_OID)))
+
+
+def must_change(data: bytes) -> bool:
+    """Tell from the controls of a bind's answer whether nothing but a new password is allowed now, though it succeeded.
+
+    OpenLDAP says so when asked, by the policy control; 389 unasked, by the control of Netscape.
+    """
+    found = controls(data)
+    if PASSWORD_EXPIRED_OID in found:
+        return True
+    value = found.get(PASSWORD_POLICY_OID, b"")
+    if not value:
+        return False
+    _, start, stop = element(value, 0, len(value))
+    while start < stop:
+        # The warning may be there or not, and so may the error.
+        tag, first, start = element(value, start, stop)
+        if tag == 0x81:
+            return int.from_bytes(value[first:start], "big") == CHANGE_AFTER_RESET
+    return False
 
 
 def simple_bind(dn: bytes, password: bytes) -> bytes:
@@ -255,14 +289,18 @@ def cut(data: bytes) -> Tuple[List[bytes], bytes]:
 
 
 def message(content: bytes) -> Message:
-    """Read the content of one LDAPMessage; controls are passed over."""
+    """Read the content of one LDAPMessage."""
     end = len(content)
     tag, start, stop = element(content, 0, end)
     if tag != 0x02 or not 1 <= stop - start <= 4:
         raise DecodeError("a message without a message id")
     message_id = int.from_bytes(content[start:stop], "big", signed=True)
     tag, start, stop = element(content, stop, end)
-    return Message(message_id, tag, content[start:stop])
+    body, behind = content[start:stop], b""
+    if stop < end:
+        kind, start, stop = element(content, stop, end)
+        behind = content[start:stop] if kind == CONTROLS else b""
+    return Message(message_id, tag, body, behind)
 
 
 def result(body: bytes) -> Result:

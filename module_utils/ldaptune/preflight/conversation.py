@@ -15,11 +15,15 @@ class Broken(Exception):
 
 
 class Answer(NamedTuple):
-    """The result of a request and the attributes of the last entry before it, by name in lower case."""
+    """The result of a request and the attributes of the last entry before it, by name in lower case.
+
+    `must_change` tells of a bind that nothing but a new password is allowed after it.
+    """
 
     result: wire.Result
     attributes: Dict[str, List[str]]
     entries: int
+    must_change: bool = False
 
 
 class Conversation:
@@ -36,8 +40,8 @@ class Conversation:
         self.sent: Dict[str, int] = {"extended": 1} if starttls else {}
 
     def bind(self, dn: str, password: bytes) -> Answer:
-        """Bind by name and password, once."""
-        return self._ask("bind", wire.simple_bind(dn.encode("utf-8"), password))
+        """Bind by name and password, once; the password policy is asked for its say."""
+        return self._ask("bind", wire.simple_bind(dn.encode("utf-8"), password), wire.ask_password_policy())
 
     def read(self, dn: str, *attributes: str) -> Answer:
         """Read one entry."""
@@ -55,12 +59,12 @@ class Conversation:
         finally:
             self._socket.close()
 
-    def _ask(self, kind: str, request: bytes) -> Answer:
+    def _ask(self, kind: str, request: bytes, controls: bytes = b"") -> Answer:
         number = self._ids.draw()
         attributes: Dict[str, List[str]] = {}
         entries = 0
         try:
-            self._socket.sendall(wire.envelope(number, request))
+            self._socket.sendall(wire.envelope(number, request, controls))
             self.sent[kind] = self.sent.get(kind, 0) + 1
             while True:
                 answer = self._next()
@@ -72,7 +76,8 @@ class Conversation:
                 if answer.tag == wire.SEARCH_ENTRY:
                     attributes, entries = entry_attributes(answer.body), entries + 1
                     continue
-                return Answer(wire.result(answer.body), attributes, entries)
+                must_change = bool(answer.controls) and wire.must_change(answer.controls)
+                return Answer(wire.result(answer.body), attributes, entries, must_change)
         except wire.DecodeError as error:
             raise Broken("the answer is no LDAP message: %s" % error) from None
         except socket.timeout:

@@ -121,6 +121,9 @@ class ProbePreflight:
                 # Nobody else is tried: a wrong password must not count against more than one account.
                 self.problems.append(cannot_bind(dn, answer))
                 return False
+            if answer.must_change:
+                self.problems.append(not_usable(dn))
+                return False
         return True
 
     def _read_base(self, talk: Conversation, dns: Sequence[str]) -> bool:
@@ -208,6 +211,16 @@ def cannot_bind(dn: str, answer: Answer) -> Problem:
     if code in _TLS_NEEDED:
         do = "Use ldaps:// or authrate_starttls: the server wants passwords protected."
     return problem("a sample account cannot bind", where=dn, found=found, wanted="success", do=do)
+
+
+def not_usable(dn: str) -> Problem:
+    """Refuse an account that may bind and do nothing else."""
+    return problem(
+        "a sample account must change its password before it may do anything else",
+        where=dn,
+        found="success, and changeAfterReset from the password policy",
+        do="Give it a password of its own (pwdReset goes then), or name other accounts; no other one was tried.",
+    )
 
 
 def base_not_seen(base: str, answer: Answer) -> Problem:

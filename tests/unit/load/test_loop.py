@@ -38,6 +38,18 @@ def test_plain_success(fake_server, drive, answers):
     assert min(ids) >= FIRST_ID
 
 
+def test_a_bind_after_which_only_a_new_password_is_allowed_is_no_login(fake_server, drive, answers):
+    control = wire.tlv(wire.CONTROLS, wire.tlv(0x30, wire.octets(wire.PASSWORD_EXPIRED_OID) + wire.octets(b"0")))
+
+    def script(client):
+        for number, request in enumerate(client.requests()):
+            (content,), _ = wire.cut(answers.result(request.id))
+            client.send(wire.tlv(0x30, content + (control if number % 2 else b"")))
+
+    tally = drive(fake_server(script), connections=1).go(10)
+    assert (tally.whole.count, tally.failures) == (5, {"must_change_password": 5})
+
+
 @pytest.mark.parametrize("kind", ["bind", "search"])
 def test_answers_cut_at_every_byte(fake_server, drive, answers, kind):
     where = iter(range(1, 1000))
@@ -112,16 +124,16 @@ def test_refusals_are_counted_by_name_and_are_no_successes(fake_server, drive, a
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("value", "must_change"),
     [
-        b"\x30\x00",
-        b"\x30\x03\x81\x01\x02",
-        b"\x30\x05\xa0\x03\x80\x01\x3c",
-        b"\x30\x08\xa0\x03\x80\x01\x3c\x81\x01\x02",
+        (b"\x30\x00", False),
+        (b"\x30\x03\x81\x01\x02", True),
+        (b"\x30\x05\xa0\x03\x80\x01\x3c", False),
+        (b"\x30\x08\xa0\x03\x80\x01\x3c\x81\x01\x02", True),
     ],
 )
-def test_controls_behind_a_result_are_passed_over(fake_server, drive, value):
-    """Among them that of a password policy, with or without a warning and an error in it."""
+def test_what_a_password_policy_says_behind_a_result(fake_server, drive, value, must_change):
+    """With or without a warning and an error in it; of a bind that failed it is passed over."""
     control = wire.tlv(0x30, wire.octets(b"1.3.6.1.4.1.42.2.27.8.5.1") + wire.octets(value))
     codes = [0, 49, 0]
 
@@ -132,7 +144,8 @@ def test_controls_behind_a_result_are_passed_over(fake_server, drive, value):
             client.send(wire.tlv(0x30, wire.integer(request.id) + operation + wire.tlv(0xA0, control)))
 
     tally = drive(fake_server(script)).go(3)
-    assert (tally.whole.count, tally.codes, tally.failures) == (2, {"invalidCredentials": 1}, {})
+    assert tally.codes == {"invalidCredentials": 1}
+    assert (tally.whole.count, tally.failures) == ((0, {"must_change_password": 2}) if must_change else (2, {}))
 
 
 def test_what_failed_neither_lifts_goodput_nor_lowers_percentiles(fake_server, drive, answers):

@@ -112,6 +112,36 @@ def test_result_with_referrals_and_controls():
     assert wire.result(wire.integer(0, 0x0A) + wire.octets(b"") + wire.octets(b"\xe9")).text == "\ufffd"
 
 
+POLICY = wire.octets(wire.PASSWORD_POLICY_OID)
+WARNING = "a0048002012c"  # timeBeforeExpiration 300
+
+
+@pytest.mark.parametrize(
+    ("value", "must"),
+    [
+        ("3003810102", True),
+        ("3009" + WARNING + "810102", True),
+        ("3003810100", False),  # passwordExpired is no success
+        ("3006" + WARNING, False),
+        ("3000", False),
+        ("", False),
+    ],
+)
+def test_who_must_change_a_password_is_told_with_and_without_a_warning(value, must):
+    control = wire.tlv(0x30, POLICY + (wire.octets(bytes.fromhex(value)) if value else b""))
+    other = wire.tlv(0x30, wire.octets(b"1.2.3") + b"\x01\x01\x00" + wire.octets(b"x"))
+    bind = wire.tlv(wire.BIND_RESPONSE, wire.integer(0, 0x0A) + wire.octets(b"") * 2)
+    (content,), _ = wire.cut(wire.envelope(1, bind, wire.tlv(wire.CONTROLS, other + control)))
+    answer = wire.message(content)
+    assert wire.must_change(answer.controls) is must
+    assert wire.controls(answer.controls)[b"1.2.3"] == b"x"
+
+
+def test_389_says_so_unasked():
+    control = wire.tlv(0x30, wire.octets(wire.PASSWORD_EXPIRED_OID) + wire.octets(b"0"))
+    assert wire.must_change(control)
+
+
 def test_names_of_results():
     assert wire.result_name(49) == "invalidCredentials"
     assert wire.result_name(4096) == "code 4096"

@@ -42,8 +42,9 @@ class Run:
 class Playbooks:
     """Runs playbooks of this checkout against given slapds, each as a host of its own."""
 
-    def __init__(self, folder, labs):
+    def __init__(self, folder, compiled, labs):
         self.folder = folder
+        self.compiled = compiled
         self.labs = labs
         self.runs_dir = folder / "runs"
         self.runs_dir.mkdir()
@@ -107,6 +108,9 @@ class Playbooks:
         command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.inventory), playbook]
         environment = {
             **os.environ,
+            # The modules are compiled once for all runs; see compiled/sitecustomize.py.
+            "PYTHONPATH": str(Path(__file__).with_name("compiled")),
+            "LDAPTUNE_COMPILED": str(self.compiled),
             "ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg"),
             "ANSIBLE_FORCE_COLOR": "0",
             "LC_ALL": "C.UTF-8",
@@ -168,13 +172,22 @@ def wait_for(condition, process=None):
         time.sleep(0.05)
 
 
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory):
+    """A folder for what Python compiles, one for all workers."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "compiled"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 @pytest.fixture
-def playbooks(tmp_path):
+def playbooks(tmp_path, compiled):
     """Make the runner: playbooks(lab, ...) has a host lab1, lab2, ... for each slapd."""
 
     def make(*labs):
         folder = tmp_path / "ansible"
         folder.mkdir()
-        return Playbooks(folder, labs)
+        return Playbooks(folder, compiled, labs)
 
     return make

@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
 .NOTPARALLEL:
-.PHONY: help tune test lint lab lab-down docs bench cleanroom setup setup-dev packages
+.PHONY: help tune test lint lab lab-down docs bench cleanroom bed-up bed-down bed-clean setup setup-dev packages
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -29,6 +29,8 @@ help:
 	make lab-down   stop the lab and remove its files
 	make docs       write docs/levers.md from the lever table
 	make bench      measure what the probe costs, beside a bare C loop and ldap3, and write docs/performance.md
+	make bed-up     start three hosts with systemd, sshd and slapd and a load generator (tests/beds/README.md)
+	make bed-down   end them; make bed-clean removes their Debian tree as well
 	make cleanroom  run make tune and make test in a bare Debian 12 tree
 	END
 
@@ -75,6 +77,9 @@ docs: setup
 
 bench: setup-dev
 	@$(PY) tests/bench/bench.py --write docs/performance.md $(BENCH_ARGS)
+
+bed-up bed-down bed-clean: setup
+	@$(PY) tests/beds/hosts/bed.py $(patsubst bed-%,%,$@)
 
 cleanroom:
 	@bash tests/cleanroom/run

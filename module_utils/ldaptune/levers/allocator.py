@@ -75,10 +75,6 @@ class Allocator(UnitLever):
         # Whoever preloads it: what is there already is not written once more.
         return bool(seen["effective"] == wanted and seen["configured"] in (None, wanted))
 
-    def lasts(self, ctx: Context) -> bool:
-        seen = self.observe(ctx)
-        return bool((seen["configured"] or seen["effective"]) == seen["effective"])
-
     def check(self, ctx: Context, seen: Observation, wanted: Any) -> List[Problem]:
         found = [
             problem(

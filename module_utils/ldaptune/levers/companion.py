@@ -15,10 +15,11 @@ import os
 import shutil
 import sys
 import zipfile
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, Iterable, Iterator, List
 
 from .. import durable
 from ..host import files, unit
+from ..problems import LdaptuneError
 from .context import Context
 from .host_lever import place
 from .unit_lever import no_unit, unit_of
@@ -38,6 +39,8 @@ _UNIT = """\
 Description=CPUs of slapd's threads, as ldaptune set them
 BindsTo=%(unit)s
 After=%(unit)s
+# As often as slapd is started: a sixth time within ten seconds, too.
+StartLimitIntervalSec=0
 
 [Service]
 Type=oneshot
@@ -203,14 +206,16 @@ def remove(ctx: Context) -> None:
         return
     loaded = os.path.lexists(_unit_file(ctx))
     if loaded:
-        with contextlib.suppress(Exception):
-            unit.systemctl("stop", NAME)
+        for word in ("stop", "reset-failed"):
+            with contextlib.suppress(LdaptuneError):
+                unit.systemctl(word, NAME)
     for path in (_wants(ctx), _unit_file(ctx)):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-    with contextlib.suppress(OSError):
-        os.rmdir(os.path.dirname(_wants(ctx)))
     shutil.rmtree(home(ctx), ignore_errors=True)
+    for folder in (os.path.dirname(_wants(ctx)), os.path.dirname(home(ctx))):
+        with contextlib.suppress(OSError):  # something else is in it
+            os.rmdir(folder)
     if loaded:
         unit.reload()
 
@@ -219,5 +224,12 @@ def wait(ctx: Context) -> None:
     """After a restart of slapd: return when the companion has done its work, so that nothing is pinned later."""
     if unit.here(ctx.root) and os.path.lexists(_unit_file(ctx)):
         # Whether it did is seen in the masks.
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(LdaptuneError):
             unit.systemctl("start", NAME)
+
+
+def again(ctx: Context, allowed: Iterable[int]) -> None:
+    """After the kernel may have forgotten masks: pin what is kept once more, as far as these CPUs allow it."""
+    kept_cpus = {cpu for cpus in _values(ctx).get("cpus", {}).values() for cpu in cpus}
+    if there(ctx) and not other_unit(ctx) and kept_cpus and kept_cpus.issubset(allowed):
+        unit.systemctl("restart", NAME)

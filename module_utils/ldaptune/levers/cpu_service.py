@@ -14,6 +14,7 @@ from ..host import dropin, files, threads, unit
 from ..host.facts import parse_cpu_list
 from ..problems import Problem, problem
 from ..profile.cpuset import ranges
+from . import companion
 from .base import Observation
 from .context import Context
 from .host_lever import place
@@ -113,7 +114,7 @@ class ServiceCpus(UnitLever):
         pinned = self._pinned(ctx)
         super().write(ctx, wanted)
         self._settled(ctx, list(wanted))
-        _pin_again(pinned, wanted)
+        _pin_again(ctx, pinned, wanted)
 
     def restore(self, ctx: Context, record: Any) -> List[str]:
         pinned = self._pinned(ctx)
@@ -123,7 +124,7 @@ class ServiceCpus(UnitLever):
             self._settled(ctx, record["cpus"])
         super().restore(ctx, record)
         self._settled(ctx, record["cpus"])
-        _pin_again(pinned, record["cpus"])
+        _pin_again(ctx, pinned, record["cpus"])
         return []
 
     def _pinned(self, ctx: Context) -> Dict[int, List[int]]:
@@ -141,11 +142,13 @@ class ServiceCpus(UnitLever):
             time.sleep(_SETTLE_STEP)
 
 
-def _pin_again(pinned: Dict[int, List[int]], cpus: List[int]) -> None:
+def _pin_again(ctx: Context, pinned: Dict[int, List[int]], cpus: List[int]) -> None:
     for tid, mask in pinned.items():
         left = [cpu for cpu in mask if cpu in cpus]
         if left:
             threads.pin([tid], left)
+    # A mask that was the whole cpuset is not to be told from none: what is kept of ours is pinned anew.
+    companion.again(ctx, cpus)
 
 
 def _names(path: str) -> List[str]:

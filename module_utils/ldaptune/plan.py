@@ -29,6 +29,7 @@ class View(NamedTuple):
     same: Callable[[Any], bool]
     check: Callable[[Any], List[Problem]]
     risk_of: Callable[[Any, Any], str]
+    remarks: Callable[[Any], List[str]] = lambda wanted: []
 
 
 class Plan(NamedTuple):
@@ -75,7 +76,8 @@ def rank(spec: Any, old: Any, new: Any) -> int:
     """Return the stage of a change; the same for doing and undoing, as it looks at the direction."""
     if spec.key.startswith("cpu."):
         # Workers inherit the mask of their creator and a restart forgets all masks: pin last, the listener at the end.
-        return 81 if spec.key == "cpu.listener" else 80
+        # Which masks there can be says the cpuset of the service.
+        return {"cpu.service": 75, "cpu.listener": 81}.get(spec.key, 80)
     if spec.key == "slapd.listener_threads":
         # A later restart would start one listener again.
         return 70
@@ -168,7 +170,7 @@ def _plan_one(key: str, wish: Wish, view: View) -> Tuple[Row, int, List[Problem]
         if satisfied:
             row.update(after=old, reason="%s %s holds already" % (wish["op"], spec.type.show(wish["value"])))
         return row, rank(spec, old, old), []
-    row.update(state="pending", action="change", risk=view.risk_of(old, target))
+    row.update(state="pending", action="change", risk=view.risk_of(old, target), reason="; ".join(view.remarks(target)))
     return row, rank(spec, present(spec, seen), target), view.check(target)
 
 

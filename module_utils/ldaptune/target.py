@@ -42,6 +42,7 @@ class Target:
                 *(ctx.restart_problems() if lever.spec.cost == "restart" else ()),
             ],
             risk_of=lambda before, wanted: str(lever.risk_of(before, wanted)),
+            remarks=lambda wanted: list(lever.remarks(ctx, seen, wanted)),
         )
 
     def plan(self, resolved: Mapping[str, Any], consent: Iterable[str], exclude: Iterable[str]) -> Plan:

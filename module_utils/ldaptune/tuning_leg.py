@@ -28,6 +28,7 @@ def arm_started(
     Raises LdaptuneError unless the run `owner` has this host in hand: it began with `applied`, and nobody ended it.
     """
     measurement.measuring(target.store, owner)
+    target.ctx.switching = True
     with target.store.lock():
         reference = measurement.measuring(target.store, owner)["reference"]
         arms = Arms(target, resolved, reference)

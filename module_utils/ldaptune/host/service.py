@@ -12,20 +12,12 @@ from ..problems import LdaptuneError, problem
 from . import process
 from .command import run
 from .process import Slapd
+from .unit import SYSTEMD, runs, unit_name
 
-_SYSTEMD = "/run/systemd/system"
+_SYSTEMD = SYSTEMD
 _INIT = "/etc/init.d"
 _STOP_SECONDS = 15.0
 _STEP = 0.02
-
-
-def _in_unit(slapd: Slapd, unit: str) -> bool:
-    """Return whether a process belongs to a systemd unit; MainPID is 0 for units made from a boot script."""
-    try:
-        with open("%s/%d/cgroup" % (process.PROC, slapd.pid), encoding="utf-8") as stream:
-            return any(part == unit for line in stream for part in line.strip().split("/"))
-    except OSError:
-        return False
 
 
 def how(slapd: Slapd, service: str, restart_command: Sequence[str] = ()) -> List[List[str]]:
@@ -35,9 +27,9 @@ def how(slapd: Slapd, service: str, restart_command: Sequence[str] = ()) -> List
     """
     if restart_command:
         return [list(restart_command)]
-    unit = service if service.endswith(".service") else service + ".service"
     if os.path.isdir(_SYSTEMD):
-        if not _in_unit(slapd, unit):
+        unit = unit_name(service)
+        if not runs(unit, slapd.pid, process.PROC):
             raise LdaptuneError(
                 problem(
                     "this slapd does not belong to the service",

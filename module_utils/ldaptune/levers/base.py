@@ -60,6 +60,10 @@ class Lever:
         """Return what on this host forbids the wanted value; nothing is written."""
         return []
 
+    def remarks(self, ctx: Context, seen: Observation, wanted: Any) -> List[str]:
+        """Return what is worth knowing of the wanted value here, and stands against nothing."""
+        return []
+
     def risk_of(self, before: Any, wanted: Any) -> str:
         """Return the risk of going from one value to another."""
         return risk_by_value(self.key, wanted)

@@ -24,7 +24,8 @@ class Context:
     host: the facts of host.facts. database: the one chosen by suffix. version: (2, 5, 13). server: the options.
     config_source: slapd.d, or slapd.conf (cn=config lasts as long as the process then). restarts: how many we made.
     wanted: values that the same plan sets, by lever: a planner fills it so that limits can be checked against what will
-    be there; empty, they are checked against what is. root: where /etc, /proc and /sys of the host lie.
+    be there; empty, they are checked against what is. root: where /etc, /proc and /sys of the host lie. switching: a
+    leg is being set, and many will follow: what costs time and is the same in both arms may stay.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Context:
         self.restarts = 0
         self.wanted: Dict[str, Any] = {}
         self.root = "/"
+        self.switching = False
 
     def answers(self, seconds: float = 2.0) -> bool:
         """Return whether slapd serves a new connection within this time."""
@@ -65,6 +67,7 @@ class Context:
         `hung` says that it stopped answering by our doing: it is then killed first, as nothing else ends it.
         """
         from ..host import service
+        from . import companion
 
         name, command = self._service()
         service.how(self.slapd, name, command)
@@ -74,6 +77,8 @@ class Context:
         self.slapd = service.restart(self.slapd, name, command)
         self.restarts += 1
         self.reconnect(_ANSWER_SECONDS)
+        # What comes with every start of slapd has to be over before anything is measured.
+        companion.wait(self)
 
     def restart_problems(self) -> List[Problem]:
         """Return what stands against restarting slapd, found without doing it."""

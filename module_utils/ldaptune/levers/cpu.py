@@ -13,9 +13,10 @@ from typing import Any, Callable, Dict, List
 from ..host import threads
 from ..host.facts import allowed_cpus
 from ..problems import LdaptuneError, Problem, problem
-from . import pool
-from .base import Lever, Observation, observation, unsupported
+from . import companion, pool
+from .base import Observation, observation, unsupported
 from .context import Context
+from .host_lever import HostLever
 
 MaskOf = Callable[[int], List[int]]
 
@@ -56,10 +57,11 @@ def _arrange(ctx: Context, base: List[int], listener_mask: MaskOf, worker_mask: 
         )
 
 
-class CpuLever(Lever):
-    """What both kinds of threads share. Nothing of it is configured anywhere: it is lost when slapd restarts.
+class CpuLever(HostLever):
+    """What both kinds of threads share. The kernel forgets masks when slapd restarts; the companion pins again.
 
-    Its record is {"pid", "start", "main", "listeners": {thread: CPUs}, "workers": {thread: CPUs}}.
+    Its record is {"pid", "start", "main", "listeners": {thread: CPUs}, "workers": {thread: CPUs}, "companion": null
+    where this host can have none, else {"cpus": what it brings back or null, "there": whether it lies on the host}}.
     """
 
     def impossible(self, ctx: Context) -> str:
@@ -86,8 +88,12 @@ class CpuLever(Lever):
             "main": main,
             "listeners": {str(tid): cpus for tid, cpus in listeners.items()},
             "workers": {str(tid): cpus for tid, cpus in workers.items()},
+            "companion": None,
         }
-        return observation(record, None, self.in_force(ctx, listeners, {parts.main: main, **workers}), "/proc")
+        if not companion.impossible(ctx):
+            record["companion"] = {"cpus": companion.kept(ctx, self.key), "there": companion.traces(ctx)}
+        configured = _kept(record)
+        return observation(record, configured, self.in_force(ctx, listeners, {parts.main: main, **workers}), "/proc")
 
     def in_force(
         self, ctx: Context, listeners: Dict[int, List[int]], workers: Dict[int, List[int]]
@@ -97,10 +103,24 @@ class CpuLever(Lever):
 
     def check(self, ctx: Context, seen: Observation, wanted: Any) -> List[Problem]:
         online = set(ctx.host["online_cpus"])
-        allowed = [cpu for cpu in allowed_cpus(ctx.slapd.pid) if cpu in online]
+        # What the same plan gives to the process comes first.
+        service = ctx.wanted.get("cpu.service") or allowed_cpus(ctx.slapd.pid)
+        allowed = [cpu for cpu in service if cpu in online]
+        found = []
+        other = companion.other_unit(ctx)
+        if other:
+            found.append(
+                problem(
+                    "the threads of another slapd on this host are pinned by us",
+                    where=companion.NAME,
+                    found=other,
+                    wanted="one slapd a host whose threads are pinned",
+                    do="Put %s into tuning_exclude here, or bring the other one home." % self.key,
+                )
+            )
         if wanted and set(wanted).issubset(allowed):
-            return []
-        return [
+            return found
+        return found + [
             problem(
                 "these CPUs are not all for slapd to use",
                 where=self.key,
@@ -110,15 +130,45 @@ class CpuLever(Lever):
             )
         ]
 
-    def lasts(self, ctx: Context) -> bool:
-        return False
-
     def same(self, seen: Observation, wanted: Any) -> bool:
-        return bool(seen["effective"] == sorted(wanted))
+        kept = seen["record"].get("companion") is None or seen["configured"] == sorted(wanted)
+        return bool(kept and seen["effective"] == sorted(wanted))
 
     def is_home(self, seen: Observation, record: Any) -> bool:
-        # Threads come and go; the masks are what counts.
-        return True
+        # Threads come and go; the masks are what counts, and what brings them back.
+        now, then = seen["record"].get("companion"), record.get("companion")
+        if now is None:
+            return True
+        return bool(now["cpus"] == _kept(record) and now["there"] <= bool(then and then["there"]))
+
+    def write(self, ctx: Context, wanted: Any) -> None:
+        self._both(ctx, lambda: self.pin(ctx, list(wanted)), list(wanted))
+
+    def restore(self, ctx: Context, record: Any) -> List[str]:
+        self._both(ctx, lambda: self.unpin(ctx, record), _kept(record))
+        return []
+
+    def _both(self, ctx: Context, place: Callable[[], None], kept: List[int] | None) -> None:
+        with companion.held(ctx):
+            place()
+            if companion.impossible(ctx):
+                return
+            companion.keep(ctx, self.key, kept)
+        companion.settle(ctx)
+
+    def pin(self, ctx: Context, cpus: List[int]) -> None:
+        """Give every thread of this kind these CPUs."""
+        raise NotImplementedError
+
+    def unpin(self, ctx: Context, record: Any) -> None:
+        """Give every thread of this kind what the record says."""
+        raise NotImplementedError
+
+
+def _kept(record: Any) -> List[int] | None:
+    """Return the CPUs that a start of slapd brought back when a record was made; those of earlier versions had none."""
+    found = record.get("companion")
+    return None if found is None else found["cpus"]
 
 
 def _as_found(ctx: Context, record: Any, part: str, otherwise: List[int]) -> MaskOf:
@@ -137,12 +187,11 @@ class ListenerCpus(CpuLever):
     ) -> List[int] | None:
         return _common(listeners)
 
-    def write(self, ctx: Context, wanted: Any) -> None:
-        self._place(ctx, lambda tid: list(wanted))
+    def pin(self, ctx: Context, cpus: List[int]) -> None:
+        self._place(ctx, lambda tid: cpus)
 
-    def restore(self, ctx: Context, record: Any) -> List[str]:
+    def unpin(self, ctx: Context, record: Any) -> None:
         self._place(ctx, _as_found(ctx, record, "listeners", list(record["main"])))
-        return []
 
     @staticmethod
     def _place(ctx: Context, listener_mask: MaskOf) -> None:
@@ -161,13 +210,12 @@ class WorkerCpus(CpuLever):
         settled = cpus == _common(listeners) or pool.full(ctx)
         return cpus if settled else None
 
-    def write(self, ctx: Context, wanted: Any) -> None:
-        self._place(ctx, list(wanted), lambda tid: list(wanted))
+    def pin(self, ctx: Context, cpus: List[int]) -> None:
+        self._place(ctx, cpus, lambda tid: cpus)
 
-    def restore(self, ctx: Context, record: Any) -> List[str]:
+    def unpin(self, ctx: Context, record: Any) -> None:
         main = list(record["main"])
         self._place(ctx, main, _as_found(ctx, record, "workers", main))
-        return []
 
     @staticmethod
     def _place(ctx: Context, base: List[int], worker_mask: MaskOf) -> None:

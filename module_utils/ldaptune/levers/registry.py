@@ -20,10 +20,8 @@ def _class_of(key: str) -> Type[Lever]:
     # Imported when asked for: a leg flips two or three levers, and its module compiles what it imports at every start.
     # By statements, not by names in a table: Ansible sends to the host what it finds in import statements.
     part = key.partition(".")[0]
-    if part == "cpu":
-        from . import cpu
-
-        return {"cpu.listener": cpu.ListenerCpus, "cpu.workers": cpu.WorkerCpus}[key]
+    if part in ("cpu", "service", "journal"):
+        return _of_the_process(key)
     if part == "sysctl":
         from .sysctl import Sysctl
 
@@ -55,3 +53,25 @@ def _class_of(key: str) -> Type[Lever]:
         "slapd.thread_queues": server.ThreadQueues,
     }
     return own.get(key, AttributeLever)
+
+
+def _of_the_process(key: str) -> Type[Lever]:
+    if key in ("cpu.listener", "cpu.workers"):
+        from . import cpu
+
+        return cpu.ListenerCpus if key == "cpu.listener" else cpu.WorkerCpus
+    if key == "service.open_files":
+        from .open_files import OpenFiles
+
+        return OpenFiles
+    if key == "service.allocator":
+        from .allocator import Allocator
+
+        return Allocator
+    if key == "journal.rate_limit":
+        from .rate_limit import RateLimit
+
+        return RateLimit
+    from .cpu_service import ServiceCpus
+
+    return {"cpu.service": ServiceCpus}[key]

@@ -13,10 +13,13 @@ from typing import Any, Dict
 from ..profile.values import CpuSet
 from .spec import LeverSpec
 from .table_database import DATABASE_LEVERS
+from .table_service import SERVICE_LEVERS
 from .table_slapd import SLAPD_LEVERS
 from .table_sysctl import SYSCTL_LEVERS
 
 __all__ = ["LEVERS", "LeverSpec", "in_force", "risk_by_value"]
+
+_COMPANION = "ldaptune-cpus.service, which pins again after every start of slapd; none without systemd: lost then"
 
 _CPU_LEVERS = (
     LeverSpec(
@@ -31,12 +34,12 @@ _CPU_LEVERS = (
         since=(2, 4),
         default=None,
         effective="the masks of the threads in /proc/PID/task, listeners told by their blocking call (epoll)",
-        summary="The CPUs of slapd's listener threads. Lost when slapd restarts. In no supplied profile: no "
-                "comparison on Linux has shown a gain.",
+        summary="The CPUs of slapd's listener threads. In no supplied profile: no comparison on Linux showed a gain.",
         risk_why="Only speed can change, and it is undone at once.",
         source="servers/slapd/daemon.c, libraries/libldap/tpool.c: a new worker inherits the mask of the thread "
                "that made it.",
         tested="Seen on 2.5.13: kept under load when the pool is filled first. No difference on two cores.",
+        persistence=_COMPANION,
     ),
     LeverSpec(
         key="cpu.workers",
@@ -50,17 +53,17 @@ _CPU_LEVERS = (
         since=(2, 4),
         default=None,
         effective="the masks of the threads in /proc/PID/task",
-        summary="The CPUs of slapd's worker threads. Lost when slapd restarts. In no supplied profile: no comparison "
-                "on Linux has shown a gain.",
+        summary="The CPUs of slapd's worker threads. In no supplied profile: no comparison on Linux showed a gain.",
         risk_why="Only speed can change, and it is undone at once.",
         source="libraries/libldap/tpool.c: workers are made late, by the listener or by another worker.",
         tested="Seen on 2.5.13: kept under load when the pool is filled first. No difference on two cores.",
+        persistence=_COMPANION,
     ),
 )
 
 #: All levers by key, in the order they are documented.
 LEVERS: Dict[str, LeverSpec] = {
-    spec.key: spec for spec in (*SLAPD_LEVERS, *DATABASE_LEVERS, *_CPU_LEVERS, *SYSCTL_LEVERS)
+    spec.key: spec for spec in (*SLAPD_LEVERS, *DATABASE_LEVERS, *_CPU_LEVERS, *SERVICE_LEVERS, *SYSCTL_LEVERS)
 }
 
 _HARMLESS_FLAGS = frozenset(["nordahead"])

@@ -153,11 +153,15 @@ def _two_rests(levers: Iterable[RawLever], exclude: Sequence[str]) -> List[Probl
                     found=" and ".join(raw.key for raw in rests), do="Name the CPUs of the other")]
 
 
+# Both are parts of the process that cpu.service places.
+_THREADS = ("cpu.listener", "cpu.workers")
+
+
 def _resolve_cpus(levers: Dict[str, Dict[str, Any]], raws: Mapping[str, RawLever], table: Mapping[str, LeverSpec],
                   facts: Mapping[str, Any]) -> List[Problem]:
     """Turn CPU sets into CPU numbers in place, `rest` last, and refuse sets that overlap.
 
-    Two rests are refused before this and left alone here.
+    Those of threads share out what cpu.service leaves to slapd. Two rests are refused before this and left alone here.
     """
     keys = [key for key in levers if isinstance(table[key].type, CpuSet)]
     if not keys or [levers[key]["value"] for key in keys].count("rest") > 1:
@@ -167,11 +171,17 @@ def _resolve_cpus(levers: Dict[str, Dict[str, Any]], raws: Mapping[str, RawLever
         return [problem("the CPUs of this host are not known", where=raws[key].where) for key in keys]
     problems: List[Problem] = []
     taken: Dict[str, List[int]] = {}
-    for key in sorted(keys, key=lambda name: bool(levers[name]["value"] == "rest")):
+    room = list(online)
+    for key in sorted(keys, key=lambda name: (name in _THREADS, bool(levers[name]["value"] == "rest"))):
         try:
-            cpus = CpuSet().resolve(levers[key]["value"], online, taken)
+            cpus = CpuSet().resolve(levers[key]["value"], room if key in _THREADS else online, taken)
         except ValueRefused as refused:
+            if key in _THREADS and room != list(online):
+                refused = ValueRefused(refused.found, "CPUs that cpu.service leaves to slapd: %s" % ranges(room))
             problems.append(_refusal(raws[key], refused, facts))
+            continue
+        if key == "cpu.service":
+            room = levers[key]["value"] = cpus
             continue
         for other, others in taken.items():
             shared = sorted(set(cpus) & set(others))

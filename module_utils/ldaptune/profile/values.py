@@ -7,9 +7,10 @@ from __future__ import annotations
 from .cpuset import CpuSet
 from .scalars import Boolean, Integer, Size, Text
 from .slapd_values import Checkpoint, Flags, LogFile, LogLevel
+from .unit_values import Choice, RateLimit
 from .value_type import Surprise, ValueRefused, ValueType, found_text
 
 __all__ = [
-    "Boolean", "Checkpoint", "CpuSet", "Flags", "Integer", "LogFile", "LogLevel", "Size", "Surprise", "Text",
-    "ValueRefused", "ValueType", "found_text",
+    "Boolean", "Checkpoint", "Choice", "CpuSet", "Flags", "Integer", "LogFile", "LogLevel", "RateLimit", "Size",
+    "Surprise", "Text", "ValueRefused", "ValueType", "found_text",
 ]

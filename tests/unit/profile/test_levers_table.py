@@ -17,8 +17,8 @@ SPECS = pytest.mark.parametrize("spec", LEVERS.values(), ids=lambda spec: spec.k
 def test_facts_are_complete(spec):
     for text in (spec.summary, spec.risk_why, spec.source, spec.tested, spec.effective):
         assert text.strip() == text != ""
-    assert spec.entry in ("global", "database", "thread")
-    assert bool(spec.attribute) == (spec.entry != "thread")
+    assert spec.entry in ("global", "database", "thread", "host")
+    assert bool(spec.attribute) == (spec.entry in ("global", "database"))
     assert not spec.attribute or spec.attribute.startswith("olc")
     assert spec.cost in ("live", "restart")
     assert spec.risk in ("safe", "durability", "availability", "security")
@@ -30,7 +30,7 @@ def test_keys_and_attributes_are_unique():
     attributes = [spec.attribute for spec in LEVERS.values() if spec.attribute]
     assert len(attributes) == len(set(attributes))
     assert [spec.key for spec in LEVERS.values()] == list(LEVERS)
-    assert len(LEVERS) == 18
+    assert len(LEVERS) == 29
 
 
 def test_what_is_hazardous_is_called_so():

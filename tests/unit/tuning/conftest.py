@@ -86,6 +86,9 @@ class FakeLever:
     def check(self, ctx, seen, wanted):
         return []
 
+    def remarks(self, ctx, seen, wanted):
+        return []
+
     def risk_of(self, before, wanted):
         return risk_by_value(self.key, wanted)
 

@@ -146,6 +146,19 @@ ORDER = [
 ]
 
 
+def test_the_cpus_of_the_process_come_before_those_of_its_threads():
+    values = {"cpu.listener": [0], "cpu.workers": [1], "cpu.service": [0, 1], "service.open_files": 4096}
+    wishes = {"levers": {key: wish(value) for key, value in values.items()}, "excluded": []}
+    rows = make_plan(wishes, {key: view(key) for key in values}, EVERYTHING).rows
+    assert [row["lever"] for row in rows] == ["service.open_files", "cpu.service", "cpu.workers", "cpu.listener"]
+
+
+def test_what_is_worth_knowing_of_a_value_stands_in_its_row():
+    seen = view("slapd.threads", None, 16)._replace(remarks=lambda wanted: ["for %d" % wanted, "and so on"])
+    assert plan_of("slapd.threads", wish(32), seen).rows[0]["reason"] == "for 32; and so on"
+    assert plan_of("slapd.threads", wish(16), seen).rows[0]["reason"] == ""
+
+
 def test_the_order_of_stages_when_growing():
     values = {"slapd.threads": 300, "database.max_readers": 400, "slapd.log_level": 0, "database.search_stack": 32}
     values.update({"slapd.listener_threads": 2, "cpu.listener": [0], "cpu.workers": [1]})

@@ -115,6 +115,8 @@ class _Run:
                 )
             )
         row["state"] = "applied"
+        # What is in force, and yet to be told of: parts that the kernel keeps to itself, or that follow later.
+        row["reason"] = "; ".join(filter(None, (row["reason"], str(seen.get("reason", "")))))
 
     def reconnect_after(self, error: BaseException) -> None:
         """Connect again where the failure was a lost connection; what follows says it if that does not help."""

@@ -164,7 +164,7 @@ def _plan_one(key: str, wish: Wish, view: View) -> Tuple[Row, int, List[Problem]
         return row, 0, problems
     target, satisfied = target_of(wish, spec, seen)
     old = before_of(spec, seen)
-    row.update(before=old, after=target, reason="")
+    row.update(before=old, after=target, reason=str(seen.get("reason", "")))
     if satisfied or view.same(target):
         row.update(state="unchanged", action="none")
         if satisfied:

@@ -107,10 +107,13 @@ def _row(target: Target, key: str, entry: Entry, ours: Entry) -> Tuple[Row, List
 
 def _drift(target: Target, key: str, row: Row, ours: Entry) -> Problem:
     row.update(state="drifted", action="skip", reason=target.last_change(key))
+    found = target.show(key, row["before"])
+    if row["effective"] not in (None, row["before"]):
+        found += ", in force %s" % target.show(key, row["effective"])
     return problem(
         "%s was changed by someone else since, so it is left alone" % key,
         where=row["reason"],
-        found=target.show(key, row["before"]),
+        found=found,
         wanted="%s (as found) or %s (as written)"
         % (target.show(key, row["after"]), target.show(key, ours["wrote"]["value"])),
         do="Set it by hand, or accept the present with rollback_adopt.",

@@ -48,6 +48,8 @@ class Target:
     def plan(self, resolved: Mapping[str, Any], consent: Iterable[str], exclude: Iterable[str]) -> Plan:
         """Observe every lever of a profile and plan; writes nothing."""
         left = set(exclude) | set(resolved.get("excluded", ()))
+        # A lever may have to know what it is asked for to know where to look: which of several network cards.
+        self.ctx.wanted = {key: wish["value"] for key, wish in resolved["levers"].items() if key not in left}
         views = {key: self.view(key) for key in resolved["levers"] if key not in left}
         self.ctx.wanted = targets(resolved, views)
         return make_plan(resolved, views, consent, left)

@@ -10,7 +10,8 @@ from ..problems import Problem
 from .context import Context
 from .table import LeverSpec, in_force, risk_by_value
 
-#: {"supported", "reason", "configured", "effective", "effective_source", "record"}; see `observation`.
+#: {"supported", "reason", "configured", "effective", "effective_source", "record"}; see `observation`. The reason says
+#: why it is not supported, or what is to be told of what is in force.
 Observation = Dict[str, Any]
 
 CONFIG_ONLY = "cn=config only"

@@ -16,7 +16,7 @@ def behaviour(key: str) -> Lever:
     return _class_of(key)(LEVERS[key])
 
 
-def _class_of(key: str) -> Type[Lever]:
+def _class_of(key: str) -> Type[Lever]:  # noqa: PLR0911 - one for each family
     # Imported when asked for: a leg flips two or three levers, and its module compiles what it imports at every start.
     # By statements, not by names in a table: Ansible sends to the host what it finds in import statements.
     part = key.partition(".")[0]
@@ -26,6 +26,10 @@ def _class_of(key: str) -> Type[Lever]:
         from .sysctl import Sysctl
 
         return Sysctl
+    if key in ("nic.irq_cpus", "nic.rps_cpus"):
+        from . import nic_cpus
+
+        return nic_cpus.IrqCpus if key == "nic.irq_cpus" else nic_cpus.RpsCpus
     if part == "database":
         from . import mdb
 

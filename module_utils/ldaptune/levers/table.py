@@ -13,6 +13,7 @@ from typing import Any, Dict
 from ..profile.values import CpuSet
 from .spec import LeverSpec
 from .table_database import DATABASE_LEVERS
+from .table_nic_cpus import NIC_CPU_LEVERS
 from .table_service import SERVICE_LEVERS
 from .table_slapd import SLAPD_LEVERS
 from .table_sysctl import SYSCTL_LEVERS
@@ -63,7 +64,9 @@ _CPU_LEVERS = (
 
 #: All levers by key, in the order they are documented.
 LEVERS: Dict[str, LeverSpec] = {
-    spec.key: spec for spec in (*SLAPD_LEVERS, *DATABASE_LEVERS, *_CPU_LEVERS, *SERVICE_LEVERS, *SYSCTL_LEVERS)
+    spec.key: spec
+    for group in (SLAPD_LEVERS, DATABASE_LEVERS, _CPU_LEVERS, SERVICE_LEVERS, NIC_CPU_LEVERS, SYSCTL_LEVERS)
+    for spec in group
 }
 
 _HARMLESS_FLAGS = frozenset(["nordahead"])

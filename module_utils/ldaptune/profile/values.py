@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 from .cpuset import CpuSet
+from .nic_values import NicCpus
 from .scalars import Boolean, Integer, Size, Text
 from .slapd_values import Checkpoint, Flags, LogFile, LogLevel
 from .unit_values import Choice, RateLimit
 from .value_type import Surprise, ValueRefused, ValueType, found_text
 
 __all__ = [
-    "Boolean", "Checkpoint", "Choice", "CpuSet", "Flags", "Integer", "LogFile", "LogLevel", "RateLimit", "Size",
-    "Surprise", "Text", "ValueRefused", "ValueType", "found_text",
+    "Boolean", "Checkpoint", "Choice", "CpuSet", "Flags", "Integer", "LogFile", "LogLevel", "NicCpus", "RateLimit",
+    "Size", "Surprise", "Text", "ValueRefused", "ValueType", "found_text",
 ]

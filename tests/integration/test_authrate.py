@@ -15,7 +15,7 @@ import time
 
 import pytest
 from ldaptune.lab.slapd import free_port
-from ldaptune.load import patterns, workers
+from ldaptune.load import limits, patterns, workers
 from ldaptune.load import run as run_module_
 from ldaptune.load.histogram import middle_of
 from ldaptune.load.prepare import prepare
@@ -285,25 +285,35 @@ def test_a_generator_under_a_cpu_quota_is_the_limit(slapd_module, cpu_quota):
 def test_a_generator_stopped_now_and_then_is_the_limit(slapd_module, monkeypatch, stop, go, which):
     made = []
     monkeypatch.setattr(run_module_, "Workers", lambda *given: made.append(workers.Workers(*given)) or made[-1])
-    done = threading.Event()
 
-    def hold():
+    def hold(done):
         while not done.wait(go):
             # when it has ended it is no more this test's business
             with contextlib.suppress(ProcessLookupError, IndexError):
-                os.kill(made[0].hands[0].pid, signal.SIGSTOP)
+                os.kill(made[-1].hands[0].pid, signal.SIGSTOP)
                 done.wait(stop)
-                os.kill(made[0].hands[0].pid, signal.SIGCONT)
+                os.kill(made[-1].hands[0].pid, signal.SIGCONT)
 
-    thread = threading.Thread(target=hold)
+    def measured():
+        done = threading.Event()
+        thread = threading.Thread(target=hold, args=(done,))
+        ready = prepare(settings(slapd_module, uri=getattr(slapd_module, which), connections=16, phases=phases))
+        made.clear()
+        thread.start()
+        try:
+            return run(ready, lambda *_: None)
+        finally:
+            done.set()
+            thread.join()
+
     phases = [{"name": "goal", "mode": "closed", "seconds": 2, "rate": 0}]
-    ready = prepare(settings(slapd_module, uri=getattr(slapd_module, which), connections=16, phases=phases))
-    thread.start()
-    try:
-        result = run(ready, lambda *_: None)
-    finally:
-        done.set()
-        thread.join()
+    # Where a hypervisor takes time itself, a stop is given the benefit of the doubt: then it is tried again.
+    for _ in range(5):
+        before = limits.host_cpu()
+        result = measured()
+        after = limits.host_cpu()
+        if (after.steal - before.steal) / (after.total - before.total) < 0.01:
+            break
     assert result["limited_by"] == "generator_limited", (result["limited_why"], result["phases"]["goal"]["processes"])
 
 

@@ -314,6 +314,9 @@ def test_a_generator_stopped_now_and_then_is_the_limit(slapd_module, monkeypatch
         after = limits.host_cpu()
         if (after.steal - before.steal) / (after.total - before.total) < 0.01:
             break
+    else:
+        if result["limited_by"] != "generator_limited":
+            pytest.skip("the hypervisor took time from this machine in all tries")
     assert result["limited_by"] == "generator_limited", (result["limited_why"], result["phases"]["goal"]["processes"])
 
 

@@ -100,10 +100,13 @@ $(VENV)/.run: requirements.txt constraints.txt | packages
 $(VENV)/.dev: requirements-dev.txt $(VENV)/.run
 	@echo "Adding to $(VENV) for the tests: $$(grep -v '^#' requirements-dev.txt | tr '\n' ' ')"
 	$(PY) -m pip install -qq -r requirements-dev.txt -c constraints.txt
-	# slapd's SASL PLAIN, which one test measures.
-	if ! ls /usr/lib/*/sasl2/libplain.so* > /dev/null 2>&1 && command -v apt-get > /dev/null && [ "$$(id -u)" -eq 0 ]; then
-	    echo "Installing with apt: libsasl2-modules"
-	    DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends libsasl2-modules > /dev/null
+	# slapd's SASL PLAIN, and ethtool for a device of the kernel's own: a test each.
+	wanted=()
+	ls /usr/lib/*/sasl2/libplain.so* > /dev/null 2>&1 || wanted+=(libsasl2-modules)
+	PATH="$$PATH:/usr/sbin:/sbin" command -v ethtool > /dev/null || wanted+=(ethtool)
+	if [ "$${#wanted[@]}" -gt 0 ] && command -v apt-get > /dev/null && [ "$$(id -u)" -eq 0 ]; then
+	    echo "Installing with apt: $${wanted[*]}"
+	    DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$${wanted[@]}" > /dev/null
 	fi
 	touch $@
 

@@ -18,7 +18,7 @@ HEAD = """\
 
 Generated from the table in `module_utils/ldaptune/levers/` by `make docs`; edit the table.
 
-- **cost** is what taking effect needs: `live` or a `restart` of slapd.
+- **cost** is what taking effect needs: `live`, a `restart` of slapd, or `link_reset`: the card's link may go down.
 - **risk** is what a wrong value can hurt: `safe`, `durability`, `availability` or `security`.
 - Each cost but `live` and each risk but `safe` needs its word in `tuning_consent`.
 - **compare** is `flip` where the comparison changes the lever at every leg, and `hold` where it is set once, equal in

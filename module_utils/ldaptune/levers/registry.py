@@ -26,6 +26,10 @@ def _class_of(key: str) -> Type[Lever]:  # noqa: PLR0911 - one for each family
         from .sysctl import Sysctl
 
         return Sysctl
+    if key == "nic.coalescing":
+        from .nic_coalescing import NicCoalescing
+
+        return NicCoalescing
     if key in ("nic.irq_cpus", "nic.rps_cpus"):
         from . import nic_cpus
 

@@ -12,6 +12,7 @@ from typing import Any, Dict
 
 from ..profile.values import CpuSet
 from .spec import LeverSpec
+from .table_coalescing import COALESCING
 from .table_database import DATABASE_LEVERS
 from .table_nic_cpus import NIC_CPU_LEVERS
 from .table_service import SERVICE_LEVERS
@@ -62,10 +63,12 @@ _CPU_LEVERS = (
     ),
 )
 
+_NIC_LEVERS = (COALESCING, *NIC_CPU_LEVERS)
+
 #: All levers by key, in the order they are documented.
 LEVERS: Dict[str, LeverSpec] = {
     spec.key: spec
-    for group in (SLAPD_LEVERS, DATABASE_LEVERS, _CPU_LEVERS, SERVICE_LEVERS, NIC_CPU_LEVERS, SYSCTL_LEVERS)
+    for group in (SLAPD_LEVERS, DATABASE_LEVERS, _CPU_LEVERS, SERVICE_LEVERS, _NIC_LEVERS, SYSCTL_LEVERS)
     for spec in group
 }
 

@@ -5,9 +5,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import Dict, Iterable, List, Mapping
-
-from ..levers.table import LeverSpec
+from typing import Any, Dict, Iterable, List, Mapping
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -17,7 +15,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     return lower[close[0]] if close else None
 
 
-def nearest_lever(word: str, table: Mapping[str, LeverSpec]) -> str | None:
+def nearest_lever(word: str, table: Mapping[str, Any]) -> str | None:
     """Return the lever meant by `word`: also by its last part alone, or by its attribute in cn=config."""
     for key, spec in table.items():
         if word.lower() in (key.split(".")[-1], spec.attribute.lower()):

@@ -16,6 +16,11 @@ ONE = "one"
 _NIC = re.compile(r"^(?![.-])[A-Za-z0-9_.-]{1,15}$")
 
 
+def is_interface(name: object) -> bool:
+    """Return whether this can be the name of an interface (or auto)."""
+    return isinstance(name, str) and bool(_NIC.match(name))
+
+
 class NicCpus(ValueType):
     """`{nic: eth0, cpus: 0,2-3}`, or `auto` for the card that serves the directory and `one` for one CPU near it.
 
@@ -35,7 +40,7 @@ class NicCpus(ValueType):
         if not isinstance(raw, dict) or set(raw) != {"nic", "cpus"}:
             raise self.refuse(raw)
         nic, cpus = raw["nic"], raw["cpus"]
-        if not isinstance(nic, str) or not _NIC.match(nic):
+        if not is_interface(nic) or not isinstance(nic, str):
             raise self.refuse(nic)
         if cpus == ONE:
             return {"nic": nic, "cpus": ONE}

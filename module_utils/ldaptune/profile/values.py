@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from .coalescing import Coalescing
 from .cpuset import CpuSet
 from .nic_values import NicCpus
 from .scalars import Boolean, Integer, Size, Text
@@ -12,6 +13,6 @@ from .unit_values import Choice, RateLimit
 from .value_type import Surprise, ValueRefused, ValueType, found_text
 
 __all__ = [
-    "Boolean", "Checkpoint", "Choice", "CpuSet", "Flags", "Integer", "LogFile", "LogLevel", "NicCpus", "RateLimit",
-    "Size", "Surprise", "Text", "ValueRefused", "ValueType", "found_text",
+    "Boolean", "Checkpoint", "Choice", "Coalescing", "CpuSet", "Flags", "Integer", "LogFile", "LogLevel", "NicCpus",
+    "RateLimit", "Size", "Surprise", "Text", "ValueRefused", "ValueType", "found_text",
 ]

@@ -20,7 +20,7 @@ def test_facts_are_complete(spec):
     assert spec.entry in ("global", "database", "thread", "host")
     assert bool(spec.attribute) == (spec.entry in ("global", "database"))
     assert not spec.attribute or spec.attribute.startswith("olc")
-    assert spec.cost in ("live", "restart")
+    assert spec.cost in ("live", "restart", "link_reset")
     assert spec.risk in ("safe", "durability", "availability", "security")
     assert spec.compare in ("flip", "hold")
     assert spec.since in ((2, 4), (2, 5), (2, 6))
@@ -30,7 +30,7 @@ def test_keys_and_attributes_are_unique():
     attributes = [spec.attribute for spec in LEVERS.values() if spec.attribute]
     assert len(attributes) == len(set(attributes))
     assert [spec.key for spec in LEVERS.values()] == list(LEVERS)
-    assert len(LEVERS) == 31
+    assert len(LEVERS) == 32
 
 
 def test_what_is_hazardous_is_called_so():

@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
 .NOTPARALLEL:
-.PHONY: help tune test lint lab lab-down docs bench cleanroom bed-up bed-down bed-clean setup setup-dev packages
+.PHONY: help tune test lint lab lab-down docs bench cleanroom bed-up bed-down bed-clean bed-test setup setup-dev packages
 MAKEFLAGS += --no-print-directory
 
 VENV := .venv
@@ -31,6 +31,7 @@ help:
 	make bench      measure what the probe costs, beside a bare C loop and ldap3, and write docs/performance.md
 	make bed-up     start three hosts with systemd, sshd and slapd and a load generator (tests/beds/README.md)
 	make bed-down   end them; make bed-clean removes their Debian tree as well
+	make bed-test   playbooks on those hosts: over ssh, through systemd, over a reboot
 	make cleanroom  run make tune and make test in a bare Debian 12 tree
 	END
 
@@ -50,7 +51,7 @@ tune: setup lab
 
 # The long tests come first (tests/conftest.py), and one test at a time goes to whichever worker is free.
 test: setup-dev lint
-	@$(PY) -m pytest -n 2 --dist load --maxschedchunk 1 --durations=15 -m 'not alone' $(PYTEST_ARGS)
+	@$(PY) -m pytest -n 2 --dist load --maxschedchunk 1 --durations=15 -m 'not alone and not bed' $(PYTEST_ARGS)
 	$(PY) -m pytest -m alone $(PYTEST_ARGS)
 
 lint: setup-dev
@@ -77,6 +78,10 @@ docs: setup
 
 bench: setup-dev
 	@$(PY) tests/bench/bench.py --write docs/performance.md $(BENCH_ARGS)
+
+# Some minutes; the bed must not be up already.
+bed-test: setup-dev
+	$(PY) -m pytest -m bed $(PYTEST_ARGS)
 
 bed-up bed-down bed-clean: setup
 	@$(PY) tests/beds/hosts/bed.py $(patsubst bed-%,%,$@)

@@ -105,10 +105,12 @@ $(VENV)/.run: requirements.txt constraints.txt | packages
 $(VENV)/.dev: requirements-dev.txt $(VENV)/.run
 	@echo "Adding to $(VENV) for the tests: $$(grep -v '^#' requirements-dev.txt | tr '\n' ' ')"
 	$(PY) -m pip install -qq -r requirements-dev.txt -c constraints.txt
-	# slapd's SASL PLAIN, and ethtool for a device of the kernel's own: a test each.
+	# slapd's SASL PLAIN, ethtool for a device of the kernel's own, filesystems on loop devices: tests that need them.
 	wanted=()
 	ls /usr/lib/*/sasl2/libplain.so* > /dev/null 2>&1 || wanted+=(libsasl2-modules)
 	PATH="$$PATH:/usr/sbin:/sbin" command -v ethtool > /dev/null || wanted+=(ethtool)
+	PATH="$$PATH:/usr/sbin:/sbin" command -v mkfs.xfs > /dev/null || wanted+=(xfsprogs)
+	PATH="$$PATH:/usr/sbin:/sbin" command -v mkfs.btrfs > /dev/null || wanted+=(btrfs-progs)
 	if [ "$${#wanted[@]}" -gt 0 ] && command -v apt-get > /dev/null && [ "$$(id -u)" -eq 0 ]; then
 	    echo "Installing with apt: $${wanted[*]}"
 	    DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$${wanted[@]}" > /dev/null

@@ -88,13 +88,13 @@ def read_order(root: str, unit: str) -> List[str]:
     return main[:1] + [drop_ins[name] for name in sorted(drop_ins)]
 
 
-def settings(root: str, unit: str) -> List[Setting]:
-    """Return every assignment in [Service] of a unit's files, in order; what cannot be read says nothing."""
+def settings(root: str, unit: str, section: str = "Service") -> List[Setting]:
+    """Return every assignment in a section of a unit's files, in order; what cannot be read says nothing."""
     found: List[Setting] = []
     for path in read_order(root, unit):
         try:
             with open(path, encoding="utf-8", errors="surrogateescape") as stream:
-                found.extend(Setting(path, key, value) for key, value in assignments(stream.read()))
+                found.extend(Setting(path, key, value) for key, value in assignments(stream.read(), section))
         except OSError:
             continue
     return found

@@ -55,6 +55,16 @@ def install(path: str, text: str, mode: int = 0o644) -> None:
     _write(path, text.encode("utf-8", "surrogateescape"), mode)
 
 
+def rewrite(found: FileRecord, text: str) -> None:
+    """Write another text over a recorded file that is there, with its owner and mode."""
+    _write(found["path"], text.encode("utf-8", "surrogateescape"), found["mode"], (found["uid"], found["gid"]))
+
+
+def same(left: FileRecord, right: FileRecord) -> bool:
+    """Return whether two records are of the same file, or of none; the directories around it may differ by now."""
+    return all(left[part] == right[part] for part in ("content", "mode", "uid", "gid"))
+
+
 def put_back(found: FileRecord) -> None:
     """Leave what the record says: the same octets, owner and mode; or no file, nor the directories it needed."""
     path = found["path"]

@@ -9,11 +9,12 @@ import os
 import re
 from typing import List, Tuple
 
+from . import tuned
+
 _NETWORKD = re.compile(
     r"^\s*(?:(?:Rx|Tx)(?:Max)?Coales\w*|UseAdaptive(?:Rx|Tx)Coalesce)\s*=", re.MULTILINE | re.IGNORECASE
 )
 _IFUPDOWN = re.compile(r"^\s*(?:ethtool-coalesce-\S+|(?:pre-up|up|post-up)\s+.*\bethtool\s+-C)\b", re.MULTILINE)
-_TUNED_NET = re.compile(r"^\s*coalesce\s*=", re.MULTILINE)
 _MANAGER = re.compile(r"^\s*coalesce-[\w-]+\s*=", re.MULTILINE)
 
 
@@ -29,10 +30,7 @@ def owners(root: str, nic: str) -> List[Tuple[str, str]]:
     for path, text in _files(root, "etc/network/interfaces", "etc/network/interfaces.d/*"):
         if _IFUPDOWN.search(_stanza(text, nic)):
             found.append(("ifupdown", path))
-    for path, text in _files(root, *_active_profiles(root)):
-        if _TUNED_NET.search(text):
-            found.append(("tuned", path))
-    return found
+    return found + [("tuned", path) for path, _value in tuned.says(root, "coalesce")]
 
 
 def _files(root: str, *patterns: str) -> List[Tuple[str, str]]:
@@ -63,13 +61,3 @@ def _stanza(text: str, nic: str) -> str:
         if mine:
             kept.append(line)
     return "\n".join(kept)
-
-
-def _active_profiles(root: str) -> List[str]:
-    try:
-        with open(os.path.join(root, "etc/tuned/active_profile"), encoding="utf-8", errors="replace") as stream:
-            names = stream.read().split()
-    except OSError:
-        return []
-    return ["%s/%s/tuned.conf" % (top, name) for name in names for top in (
-        "etc/tuned", "etc/tuned/profiles", "usr/lib/tuned", "usr/lib/tuned/profiles")]  # fmt: skip

@@ -34,6 +34,8 @@ def _class_of(key: str) -> Type[Lever]:  # noqa: PLR0911 - one for each family
         from . import nic_cpus
 
         return nic_cpus.IrqCpus if key == "nic.irq_cpus" else nic_cpus.RpsCpus
+    if part == "storage":
+        return _of_the_storage(key)
     if part == "database":
         from . import mdb
 
@@ -83,3 +85,13 @@ def _of_the_process(key: str) -> Type[Lever]:
     from .cpu_service import ServiceCpus
 
     return {"cpu.service": ServiceCpus}[key]
+
+
+def _of_the_storage(key: str) -> Type[Lever]:
+    if key == "storage.noatime":
+        from .storage import Noatime
+
+        return Noatime
+    from . import storage_device
+
+    return {"storage.read_ahead": storage_device.ReadAhead, "storage.scheduler": storage_device.Scheduler}[key]

@@ -17,6 +17,7 @@ from .table_database import DATABASE_LEVERS
 from .table_nic_cpus import NIC_CPU_LEVERS
 from .table_service import SERVICE_LEVERS
 from .table_slapd import SLAPD_LEVERS
+from .table_storage import STORAGE_LEVERS
 from .table_sysctl import SYSCTL_LEVERS
 
 __all__ = ["LEVERS", "LeverSpec", "in_force", "risk_by_value"]
@@ -68,7 +69,9 @@ _NIC_LEVERS = (COALESCING, *NIC_CPU_LEVERS)
 #: All levers by key, in the order they are documented.
 LEVERS: Dict[str, LeverSpec] = {
     spec.key: spec
-    for group in (SLAPD_LEVERS, DATABASE_LEVERS, _CPU_LEVERS, SERVICE_LEVERS, _NIC_LEVERS, SYSCTL_LEVERS)
+    for group in (
+        SLAPD_LEVERS, DATABASE_LEVERS, _CPU_LEVERS, SERVICE_LEVERS, _NIC_LEVERS, STORAGE_LEVERS, SYSCTL_LEVERS,
+    )
     for spec in group
 }
 

@@ -110,8 +110,7 @@ class UnitLever(HostLever):
 
     def is_home(self, seen: Observation, record: Any) -> bool:
         # The directory may hold another lever's file by now.
-        parts = ("content", "mode", "uid", "gid")
-        return all(seen["record"]["file"][part] == record["file"][part] for part in parts)
+        return files.same(seen["record"]["file"], record["file"])
 
     def _put(self, ctx: Context, lines: Dict[str, str]) -> None:
         if lines:

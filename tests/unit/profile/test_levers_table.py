@@ -30,7 +30,7 @@ def test_keys_and_attributes_are_unique():
     attributes = [spec.attribute for spec in LEVERS.values() if spec.attribute]
     assert len(attributes) == len(set(attributes))
     assert [spec.key for spec in LEVERS.values()] == list(LEVERS)
-    assert len(LEVERS) == 32
+    assert len(LEVERS) == 35
 
 
 def test_what_is_hazardous_is_called_so():

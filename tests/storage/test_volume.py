@@ -113,6 +113,10 @@ def test_made_mounted_owned_kept_and_taken_away(kind, apart, loop, host, volume,
         assert (point / "data.mdb").read_text() == "x"
         done(volume(device, **given))
         done(volume(state="absent"), "unmount", "forget")
+        # Ours, and all the same no other kind is made over it.
+        other_kind = "ext4" if kind == "xfs" else "xfs"
+        refused(volume(device, **{**given, "kind": other_kind}), "holds something already", "TYPE " + kind)
+        refused(volume(device, **{**given, "label": label + "z"}), "holds something already", label)
 
     apart(body)
     assert host.text("etc/fstab") == FSTAB
@@ -263,16 +267,42 @@ def test_a_device_that_is_used_is_refused(apart, loop, host, volume, tools, monk
 
         return end
 
-    def holder():
-        """A logical volume on it, in a sysfs of the test's own."""
-        sysfs = host.tree / "machine/sys"
+    def machine(folder):
+        """A /proc and a /sys of the test's own, as this machine cannot have them."""
+        sysfs = host.tree / folder / "sys"
         (sysfs / "dev/block").mkdir(parents=True)
-        (sysfs / "fake/holders/dm-3").mkdir(parents=True)
+        (sysfs / "fake/holders").mkdir(parents=True)
         status = os.stat(device).st_rdev
         (sysfs / "dev/block" / ("%d:%d" % (os.major(status), os.minor(status)))).symlink_to("../../fake")
-        (host.tree / "machine/proc").symlink_to("/proc")
-        monkeypatch.setattr("ansible.module_utils.ldaptune.host.blank.MACHINE", str(host.tree / "machine"))
+        monkeypatch.setattr("ansible.module_utils.ldaptune.host.blank.MACHINE", str(host.tree / folder))
+        return host.tree / folder
+
+    def holder():
+        """A logical volume on it."""
+        top = machine("held")
+        (top / "sys/fake/holders/dm-3").mkdir()
+        (top / "proc").symlink_to("/proc")
         return monkeypatch.undo
+
+    def swapped():
+        (machine("swap") / "proc/self").mkdir(parents=True)
+        host.put("swap/proc/self/mountinfo", "")
+        host.put("swap/proc/swaps", "Filename\tType\tSize\tUsed\tPriority\n%s partition 1024 0 -2\n" % device)
+        return monkeypatch.undo
+
+    def mounted():
+        """A filesystem in use whose signature someone has wiped: nothing but the mount tells."""
+        point = host.tree / "mnt"
+        point.mkdir()
+        tools.sh("mkfs.ext4", "-q", device)
+        tools.sh("mount", device, point)
+        tools.sh("wipefs", "-qaf", device)
+
+        def end():
+            tools.sh("umount", point)
+            tools.sh("wipefs", "-qa", device)
+
+        return end
 
     def read_only():
         tools.sh("blockdev", "--setro", device)
@@ -285,6 +315,8 @@ def test_a_device_that_is_used_is_refused(apart, loop, host, volume, tools, monk
             (open_elsewhere_alone, "the kernel does not give it to us alone: EBUSY"),
             (holder, "another device is made of it: dm-3"),
             (read_only, "it is read-only"),
+            (swapped, "it is used for swap: " + device),
+            (mounted, "it is mounted: %s/mnt" % host.tree),
         ):
             volume(device, check=True)  # the module's names are there, and nothing else stands against it
             end = use()
@@ -336,8 +368,9 @@ def test_names_that_another_device_has(apart, loop, host, volume, label, tools):
         # A copy of the disk, as a snapshot in the cloud is one.
         tools.sh("dd", "if=" + second, "of=" + third, "bs=4M", "conv=sparse,nocreat")
         refused(volume(second, label=label + "x"), "another device has the same name", third)
+        refused(volume(second), "another device has the same name", third, made["uuid"])
         done(volume(state="absent"), "unmount", "forget")
-        refused(volume(second, label=label + "x"), "another device has the same name", made["uuid"][:0] + third)
+        refused(volume(second, label=label + "x"), "another device has the same name", third)
 
     apart(body)
 
@@ -451,6 +484,34 @@ def test_a_mount_that_fails_leaves_no_line_and_the_next_call_goes_on(apart, loop
         made = done(volume(device), "mount", "keep")
         assert "UUID=" + made["uuid"] == uuid
         done(volume(state="absent"), "unmount", "forget")
+
+    apart(body)
+
+
+@pytest.mark.parametrize("kind", ["xfs", "btrfs"])
+def test_cut_off_behind_the_making_the_next_call_goes_on(kind, apart, loop, host, volume, tools, monkeypatch):
+    """What was made is known as ours, though nothing after it ever ran; without it a wipe would be the only way on."""
+    tools.need("mkfs." + kind)
+    device, point = loop(), host.tree / "srv/ldap"
+    program = host.put("bin/mkfs." + kind, '#!/bin/sh\n%s "$@"\nexit 1\n' % shutil.which("mkfs." + kind))
+    program.chmod(0o755)
+
+    def body():
+        with monkeypatch.context() as patch:
+            patch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+            refused(volume(device, kind=kind), "a step of making a volume failed")
+        assert not (host.tree / "srv").exists()
+        done(volume(device, kind=kind, owner="12", mode="0750"), "mount", "keep")
+        assert (point.stat().st_uid, point.stat().st_mode & 0o7777) == (12, 0o750)
+        if kind == "btrfs":
+            assert "C" in tools.sh("lsattr", "-d", point).split()[0]
+        done(volume(device, kind=kind, owner="12", mode="0750"))
+        done(volume(state="absent"), "unmount", "forget")
+        # Something else is there by now: that it was our place once does not make it ours.
+        tools.sh("mkdir", "-p", point)
+        tools.sh("mount", "-t", "tmpfs", "none", point)
+        refused(volume(state="absent"), "not a volume that ldaptune made", "tmpfs")
+        assert mounts_of(point)
 
     apart(body)
 

@@ -98,6 +98,29 @@ def test_what_fstab_says_besides_is_not_brought_in(apart, loop, host, tools, tmp
     apart(body)
 
 
+def test_other_mounts_of_the_filesystem_stay(apart, loop, host, tools, tmp_path):
+    """A plain remount would make the filesystem what this one mount of it is: read-only for all."""
+    tools.need("mkfs.ext4", "findmnt")
+    device, second = loop(32), tmp_path / "second"
+    second.mkdir()
+    host.fstab("%s %s ext4 bind 0 0\n" % (tmp_path / "x", second))
+
+    def body():
+        point = mounted(tools, device, "ext4", tmp_path, "defaults")
+        tools.sh("mount", "--bind", point, second)
+        tools.sh("mount", "-o", "remount,bind,ro,nosuid", second)
+        before = line(point)
+        lever, ctx = behaviour("storage.noatime"), host.ctx(second / "db")
+        seen = lever.observe(ctx)
+        lever.write(ctx, True)
+        assert set(line(second)[0].split(",")) == {"ro", "nosuid", "noatime"}
+        assert line(point) == before == ["rw,relatime", "rw"]
+        lever.restore(ctx, seen["record"])
+        assert set(line(second)[0].split(",")) == {"ro", "nosuid", "relatime"}
+
+    apart(body)
+
+
 def test_fstab_says_so_and_the_mount_does_not(apart, loop, host, tools, tmp_path):
     """The line has noatime and the live mount relatime: told from the kernel, and remounted."""
     tools.need("mkfs.ext4", "findmnt")
@@ -273,5 +296,25 @@ def test_without_udev_it_is_live_alone(apart, loop, host, tools, tmp_path):
         assert lever.same(lever.observe(ctx), 64)
         assert not lever.lasts(ctx)
         assert not (host.tree / "etc/udev").exists()
+
+    apart(body)
+
+
+def test_all_disks_of_a_btrfs_have_one_scheduler(apart, loop, host, tools, tmp_path):
+    """The mount names one of them as its source."""
+    tools.need("mkfs.btrfs")
+    first, second = loop(), loop()
+    queues = [Path("/sys/block", os.path.basename(item), "queue/scheduler") for item in (first, second)]
+    if "mq-deadline" not in queues[0].read_text():
+        pytest.skip("loop devices have no scheduler here")
+
+    def body():
+        tools.sh("mkfs.btrfs", "-q", "-d", "raid1", "-m", "raid1", first, second)
+        point = tmp_path / "m"
+        point.mkdir()
+        tools.sh("mount", first, point)
+        lever, ctx = behaviour("storage.scheduler"), host.ctx(point)
+        lever.write(ctx, "mq-deadline")
+        assert ["[mq-deadline]" in path.read_text() for path in queues] == [True, True]
 
     apart(body)

@@ -55,8 +55,10 @@ def disk(device: str) -> str:
 
 
 def _listed(device: str, folder: str) -> List[str]:
-    path = os.path.join(device, folder)
-    return sorted(os.listdir(path)) if os.path.isdir(path) else []
+    try:
+        return sorted(os.listdir(os.path.join(device, folder)))
+    except OSError:
+        return []
 
 
 def slaves(device: str) -> List[str]:
@@ -89,11 +91,13 @@ def under(root: str, mount: Mount) -> List[str]:
     device = by_number(root, mount.device)
     if device:
         return [device]
-    # btrfs has a number of its own, and names one of its devices as the source.
+    if mount.kind != "btrfs":
+        return []
+    # It has a number of its own, and names one of its devices as the source.
     source = os.path.basename(os.path.realpath(_at(root, mount.source)))
-    for folder in glob.glob(os.path.join(_at(root, "/sys/fs/btrfs"), "*", "devices")):
-        names = sorted(os.listdir(folder))
-        if mount.kind == "btrfs" and source in names:
+    for folder in glob.glob(os.path.join(_at(root, "/sys/fs/btrfs"), "*")):
+        names = _listed(folder, "devices")
+        if source in names:
             return [item for item in (by_name(root, name) for name in names) if item]
-    found = by_name(root, source) if mount.kind == "btrfs" and source else None
+    found = by_name(root, source) if source else None
     return [found] if found else []

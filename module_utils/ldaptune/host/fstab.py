@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from typing import List, NamedTuple
+from typing import List, NamedTuple, Tuple
 
 from .mounts import plain
 
@@ -65,8 +65,7 @@ def escaped(path: str) -> str:
     return re.sub(r"[\s\\#]", lambda found: "".join("\\%03o" % octet for octet in found.group().encode()), path)
 
 
-def without(text: str, added: str) -> str | None:
-    """Return the text without what was once appended to it, octet for octet; None where it is not in it any more."""
-    if not added or text.count(added) != 1:
-        return None
-    return text.replace(added, "", 1)
+def cut(text: str, entry: Entry) -> Tuple[str, str]:
+    """Return what stands before a line and what stands behind it."""
+    lines = _lines(text)
+    return "".join(lines[: entry.number]), "".join(lines[entry.number + 1 :])

@@ -167,7 +167,8 @@ class Noatime(HostLever):
         )
 
     def _remount(self, ctx: Context, mount: Mount, access: str) -> None:
-        # "bind" keeps it to this mount: a plain remount would also bring in whatever else fstab says by now.
+        # "bind" keeps it to this mount, the source keeps fstab out of it: a plain remount would set the filesystem's
+        # own options for every mount of it, and bring in whatever else fstab says by now.
         kept = [word for word in mount.options if word in words.OF_A_MOUNT]
         options = ",".join(["remount", "bind", *kept, access])
         done = command.run(["mount", "-n", "-o", options, mount.source, mount.point])

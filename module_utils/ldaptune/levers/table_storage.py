@@ -80,8 +80,8 @@ STORAGE_LEVERS: Tuple[LeverSpec, ...] = (
                 "NVMe and virtual disks, mq-deadline disks that turn. Other filesystems on the same disks share it.",
         risk_why="Only the order of reads and writes can change, and it is undone at once.",
         source="Linux, block/switching-sched.rst; the boot parameter elevator= does nothing any more.",
-        tested="Set, read back and put back on loop devices, Linux 6.18, LVM and md on trees of files shaped like "
-               "sysfs; what it is worth was not measured.",
+        tested="Set, read back and put back on loop devices, Linux 6.18; LVM on trees of files shaped like sysfs. "
+               "Debian's udev 252 took the rule. What it is worth was not measured.",
         persistence=_rule("storage.scheduler"),
     ),
 )

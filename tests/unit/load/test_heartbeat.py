@@ -9,7 +9,7 @@ import signal
 import time
 
 import pytest
-from ldaptune.load import heartbeat, limits
+from ldaptune.load import heartbeat
 from ldaptune.load.heartbeat import Heartbeat
 
 
@@ -46,34 +46,17 @@ def busy():
         pass
 
 
-def until_nothing_is_stolen(right):
-    """Try until it is right; where it never is, time that a hypervisor took is the reason or there is none."""
-    stolen = []
-    for _ in range(5):
-        before = limits.host_cpu()
-        found = right()
-        after = limits.host_cpu()
-        if found:
-            return
-        stolen.append((after.steal - before.steal) / (after.total - before.total))
-        if stolen[-1] < 0.005:
-            break
-    else:
-        pytest.skip("the hypervisor took time from this machine in all tries: %s" % stolen)
-    raise AssertionError("wrong, and nothing was stolen")
-
-
 @pytest.mark.parametrize("act", [lambda: time.sleep(0.5), busy], ids=["waiting", "busy"])
-def test_neither_waiting_nor_work_is_a_standstill(act):
+def test_neither_waiting_nor_work_is_a_standstill(act, unstolen):
     def right():
         stood, wall = finish(*watched(act))
         return stood <= 0.1 * wall  # a hypervisor may take some
 
-    until_nothing_is_stolen(right)
+    assert unstolen(right)
 
 
 @pytest.mark.parametrize("act", [lambda: time.sleep(1.5), busy], ids=["waiting", "busy"])
-def test_a_stop_is_seen_whatever_the_process_was_at(act):
+def test_a_stop_is_seen_whatever_the_process_was_at(act, unstolen):
     def right():
         pid, ours = watched(act)
         stopped = 0.0
@@ -88,7 +71,7 @@ def test_a_stop_is_seen_whatever_the_process_was_at(act):
         stood, _ = finish(pid, ours)
         return 0.5 * stopped < stood <= 1.1 * stopped + 0.02
 
-    until_nothing_is_stolen(right)
+    assert unstolen(right)
 
 
 def test_a_system_that_does_not_tell(monkeypatch):

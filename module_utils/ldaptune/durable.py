@@ -9,10 +9,10 @@ import fcntl
 import hashlib
 import json
 import os
-import tempfile
 import time
 from typing import Any, Dict, Iterator
 
+from . import atomic
 from .problems import LdaptuneError, problem
 
 CHECKSUM = "checksum"
@@ -50,15 +50,7 @@ def make_private(path: str) -> None:
     with _told(path):
         with contextlib.suppress(FileExistsError):
             os.mkdir(path, DIRECTORY_MODE)
-        _sync_directory(parent)
-
-
-def _sync_directory(path: str) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        atomic.sync_directory(parent)
 
 
 def digest_of(data: Any) -> str:
@@ -71,22 +63,9 @@ def write_json(path: str, data: Dict[str, Any]) -> None:
     """Write a dict with its checksum, 0600, so that after return it is on the disk under its name."""
     body = {key: value for key, value in data.items() if key != CHECKSUM}
     body[CHECKSUM] = digest_of(body)
-    directory = os.path.dirname(path)
+    text = json.dumps(body, indent=1, sort_keys=True, allow_nan=False) + "\n"
     with _told(path):
-        # mkstemp makes the file 0600; the leading dot keeps a half-written one out of every listing.
-        handle, temporary = tempfile.mkstemp(prefix=".new-", dir=directory)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                json.dump(body, stream, indent=1, sort_keys=True, allow_nan=False)
-                stream.write("\n")
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.rename(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        _sync_directory(directory)
+        atomic.write(path, text.encode("utf-8"), FILE_MODE)
 
 
 def read_json(path: str) -> Dict[str, Any] | None:

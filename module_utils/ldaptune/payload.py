@@ -4,14 +4,17 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import zipfile
-from typing import Dict, List
+from typing import Dict, Iterable, List
 
 from . import durable
 
 PACKAGE = "ldaptune"
+# The earliest that a zip can hold, give or take: a time of its own would make each program another one.
+_DATE = (2000, 1, 1, 0, 0, 0)
 
 
 def sources() -> Dict[str, bytes]:
@@ -40,6 +43,26 @@ def _from_directory(own: str) -> Dict[str, bytes]:
                 with open(path, "rb") as stream:
                     found[os.path.relpath(path, own)] = stream.read()
     return found
+
+
+def bundle(members: Dict[str, bytes], start: str) -> bytes:
+    """Return a Python program in one file: some or all of `sources`, and the text that runs first.
+
+    The same sources give the same octets.
+    """
+    packed = io.BytesIO()
+    whole = {PACKAGE + "/" + name: content for name, content in members.items()}
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in sorted({**whole, "__main__.py": start.encode("utf-8")}.items()):
+            archive.writestr(zipfile.ZipInfo(name, _DATE), content, zipfile.ZIP_DEFLATED)
+    return packed.getvalue()
+
+
+def bundle_of(names: Iterable[str], module: str) -> bytes:
+    """Return a program of these files of the package alone; it calls main of `module` with the arguments."""
+    known = sources()
+    start = "import sys\n\nfrom %s.%s import main\n\nsys.exit(main(sys.argv[1:]))\n" % (PACKAGE, module)
+    return bundle({name: known[name] for name in names}, start)
 
 
 def unpack(directory: str) -> None:

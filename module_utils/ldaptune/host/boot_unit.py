@@ -9,18 +9,14 @@ Python program in one file. systemd reads them at boot; it need not be told of t
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import sys
-import zipfile
 from typing import Any, Dict, List, Mapping, Sequence
 
-from ..problems import LdaptuneError, problem
 from . import files
 
 _UNITS = "etc/systemd/system"
 _PROGRAMS = "usr/local/sbin"
-_DATE = (2000, 1, 1, 0, 0, 0)
 _UNIT = """\
 # Written by ldaptune; rollback.yml takes it away.
 [Unit]
@@ -35,11 +31,6 @@ ExecStart=%(command)s
 [Install]
 WantedBy=multi-user.target
 """
-
-
-def here(root: str) -> bool:
-    """Return whether systemd runs this host."""
-    return os.path.isdir(os.path.join(root, "run/systemd/system"))
 
 
 def _unit(root: str, key: str) -> str:
@@ -63,23 +54,7 @@ def arguments(root: str, key: str) -> List[str]:
     return lines[-1][lines[-1].index(key) + 1 :] if lines and key in lines[-1] else []
 
 
-def bundle(sources: Mapping[str, bytes], start: str) -> bytes:
-    """Return a program in one file: `sources` is {path in the package: content}, `start` the module whose main runs."""
-    packed = io.BytesIO()
-    code = "import sys\n\nfrom ldaptune.%s import main\n\nsys.exit(main(sys.argv[1:]))\n" % start
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in [("__main__.py", code.encode("ascii")), *sorted(sources.items())]:
-            archive.writestr(
-                zipfile.ZipInfo(name if name == "__main__.py" else "ldaptune/" + name, _DATE),
-                content,
-                compress_type=zipfile.ZIP_DEFLATED,
-            )
-    return packed.getvalue()
-
-
-def install(
-    root: str, key: str, program: bytes, given: Sequence[str], *, what: str, after: str = ""
-) -> None:  # fmt: skip
+def install(root: str, key: str, program: bytes, given: Sequence[str], *, what: str, after: str = "") -> None:
     """Write program, unit and link; the program is called with the key and what is given."""
     files.install(_program(root, key), program.decode("utf-8", "surrogateescape"), 0o755)
     # -I: nothing of root's environment or home is looked at. The path is the host's, whatever the root here.
@@ -88,17 +63,7 @@ def install(
     files.install(_unit(root, key), text.replace(" \n", "\n"))
     link = _wants(root, key)
     if not os.path.lexists(link):
-        _link(link, os.path.join("..", os.path.basename(link)))
-
-
-def _link(path: str, target: str) -> None:
-    try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        os.symlink(target, path)
-    except OSError as error:
-        raise LdaptuneError(
-            problem("a link of this host cannot be made", where=path, found=os.strerror(error.errno or 0))
-        ) from error
+        files.link(link, os.path.join("..", os.path.basename(link)))
 
 
 def record(root: str, key: str) -> Dict[str, Any]:
@@ -118,7 +83,7 @@ def put_back(root: str, key: str, found: Mapping[str, Any]) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(link)
     if found["link"] is not None:
-        _link(link, found["link"])
+        files.link(link, found["link"])
     elif not found["wants"]:
         with contextlib.suppress(OSError):  # somebody else's link is in it
             os.rmdir(os.path.dirname(link))

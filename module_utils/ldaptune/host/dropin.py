@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, List, NamedTuple, Tuple
+from typing import List, NamedTuple, Tuple
 
-from . import files
+from . import conf_dirs, files
 
 # systemd.unit(5), the system's search path; a file in an earlier folder hides one of the same name in a later.
 FOLDERS = (
@@ -74,18 +74,13 @@ def _names(unit: str) -> List[str]:
 
 def read_order(root: str, unit: str) -> List[str]:
     """Return the files of a unit below `root` in the order in which they are read: itself, then its drop-ins."""
-    drop_ins: Dict[str, str] = {}
     main: List[str] = []
     template = [name for name in _names(unit) if name == unit or name.endswith("@.service")]
     for folder in FOLDERS:
         here = os.path.join(root, folder.lstrip("/"))
         main.extend(path for path in (os.path.join(here, name) for name in template) if os.path.isfile(path))
-        for name in _names(unit):
-            place = os.path.join(here, name + ".d")
-            for entry in os.listdir(place) if os.path.isdir(place) else ():
-                if entry.endswith(".conf"):
-                    drop_ins.setdefault(entry, os.path.join(place, entry))
-    return main[:1] + [drop_ins[name] for name in sorted(drop_ins)]
+    places = ["%s/%s.d" % (folder, name) for folder in FOLDERS for name in _names(unit)]
+    return main[:1] + list(conf_dirs.merged(root, places, ".conf").values())
 
 
 def settings(root: str, unit: str, section: str = "Service") -> List[Setting]:

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Mapping, Sequence
 
 from ..problems import LdaptuneError, problem
 from .command import run
-from .ethtool_text import OPTIONS, Settings, read_json, read_text
+from .ethtool_text import OPTIONS, Settings, from_pairs, read_json, read_text, shown
 
 # ethtool before 5.7 ends with it when there is nothing to change.
 NOTHING_TO_CHANGE = 80
@@ -57,7 +57,7 @@ def _send(nic: str, values: Mapping[str, Any]) -> None:
         return
     words: List[str] = []
     for key, value in values.items():
-        words += [OPTIONS[key], {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)]
+        words += [OPTIONS[key], shown(value)]
     done = run(["ethtool", "-C", nic, *words], 30)
     if done.code not in (0, NOTHING_TO_CHANGE):
         raise LdaptuneError(
@@ -79,10 +79,7 @@ def _last(text: str) -> str:
 def main(arguments: Sequence[str], seconds: float = BOOT_SECONDS) -> int:
     """Set at boot: KEY NIC SETTING=VALUE...; waits for the card. Returns the exit code; errors go to the journal."""
     _key, nic, *pairs = arguments
-    wanted: Dict[str, Any] = {}
-    for pair in pairs:
-        name, _, value = pair.partition("=")
-        wanted[name] = value == "on" if value in ("on", "off") else int(value)
+    wanted = from_pairs(pairs)
     deadline = time.monotonic() + seconds
     while True:
         try:

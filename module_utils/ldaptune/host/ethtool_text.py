@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Dict
+from typing import Any, Dict, List, Sequence
 
 Settings = Dict[str, Any]
 
@@ -51,6 +51,24 @@ def read_json(text: str) -> Settings | None:
     if not isinstance(card, dict):
         return None
     return {key: card[option] for key, option in OPTIONS.items() if isinstance(card.get(option), (bool, int))}
+
+
+def shown(value: Any) -> str:
+    """Return a value as ethtool takes it."""
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def to_pairs(values: Settings) -> List[str]:
+    """Return settings as words, name=value."""
+    return ["%s=%s" % (key, shown(value)) for key, value in values.items()]
+
+
+def from_pairs(words: Sequence[str]) -> Settings:
+    """Return the settings that `to_pairs` wrote."""
+    found: Settings = {}
+    for name, _, value in (word.partition("=") for word in words):
+        found[name] = value == "on" if value in ("on", "off") else int(value)
+    return found
 
 
 def _switch(word: str) -> bool | None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
-import tempfile
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List, Tuple
 
+from .. import atomic
 from ..problems import LdaptuneError, problem
 
 #: {"path", "content" (base64; None: no such file), "mode", "uid", "gid", "missing": parent directories not there}
@@ -17,13 +17,11 @@ FileRecord = Dict[str, Any]
 
 
 @contextlib.contextmanager
-def _told(path: str) -> Iterator[None]:
+def _told(path: str, what: str = "a file of this host cannot be written") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise LdaptuneError(
-            problem("a file of this host cannot be written", where=path, found=os.strerror(error.errno or 0))
-        ) from error
+        raise LdaptuneError(problem(what, where=path, found=os.strerror(error.errno or 0))) from error
 
 
 def record(path: str) -> FileRecord:
@@ -60,6 +58,13 @@ def rewrite(found: FileRecord, text: str) -> None:
     _write(found["path"], text.encode("utf-8", "surrogateescape"), found["mode"], (found["uid"], found["gid"]))
 
 
+def link(path: str, target: str) -> None:
+    """Make a symbolic link where there is none, with the parents it lacks (0755); raises LdaptuneError."""
+    with _told(path, "a link of this host cannot be made"):
+        _make_parents(path)
+        os.symlink(target, path)
+
+
 def same(left: FileRecord, right: FileRecord) -> bool:
     """Return whether two records are of the same file, or of none; the directories around it may differ by now."""
     return all(left[part] == right[part] for part in ("content", "mode", "uid", "gid"))
@@ -88,25 +93,14 @@ def _missing(path: str) -> List[str]:
     return found
 
 
-def _write(path: str, data: bytes, mode: int, owner: Any = None) -> None:
-    directory = os.path.dirname(path)
+def _make_parents(path: str) -> None:
+    for name in _missing(path):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name)
+            os.chmod(name, 0o755)  # noqa: S103 - as all of /etc is
+
+
+def _write(path: str, data: bytes, mode: int, owner: Tuple[int, int] | None = None) -> None:
     with _told(path):
-        for name in _missing(path):
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(name)
-                os.chmod(name, 0o755)  # noqa: S103 - as all of /etc is
-        # The leading dot, and no known suffix: whoever reads the directory meanwhile leaves it alone.
-        handle, temporary = tempfile.mkstemp(prefix=".ldaptune-", dir=directory)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
-                os.fchmod(stream.fileno(), mode)
-                if owner is not None:
-                    os.fchown(stream.fileno(), *owner)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.rename(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+        _make_parents(path)
+        atomic.write(path, data, mode, owner)

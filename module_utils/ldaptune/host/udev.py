@@ -8,7 +8,7 @@ import os
 import re
 from typing import Dict, List, Sequence, Tuple
 
-from . import block
+from . import block, conf_dirs
 
 # In the order of their weight: a file of the same name in an earlier one hides the later one's (udev(7)).
 FOLDERS = ("/etc/udev/rules.d", "/run/udev/rules.d", "/usr/local/lib/udev/rules.d", "/usr/lib/udev/rules.d",
@@ -70,19 +70,15 @@ def kept(text: str, keys: Sequence[Key], attribute: str) -> str | None:
 
 def later(root: str, ours: str, attribute: str) -> List[Tuple[str, str]]:
     """Return (file, value) of the rules of others that are read after ours and set the same attribute of any disk."""
-    names: Dict[str, str] = {}
-    for folder in reversed(FOLDERS):
-        where = os.path.join(root, folder.lstrip("/"))
-        for name in os.listdir(where) if os.path.isdir(where) else ():
-            if name.endswith(".rules") and name > os.path.basename(ours):
-                names[name] = os.path.join(where, name)
     sets = re.compile(r'ATTR\{%s\}\s*:?=\s*"([^"]*)"' % re.escape(attribute))
     found: List[Tuple[str, str]] = []
-    for name in sorted(names):
+    for name, path in conf_dirs.merged(root, FOLDERS, ".rules").items():
+        if name <= os.path.basename(ours):
+            continue
         try:
-            with open(names[name], encoding="utf-8", errors="replace") as stream:
+            with open(path, encoding="utf-8", errors="replace") as stream:
                 lines = [line for line in stream if not line.lstrip().startswith("#")]
         except OSError:
             continue
-        found.extend((names[name], value) for value in sets.findall("".join(lines)))
+        found.extend((path, value) for value in sets.findall("".join(lines)))
     return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from ..problems import LdaptuneError, problem
 from . import files, fstab, mount_keep, unit
@@ -120,9 +120,7 @@ def keep(volume: Volume) -> Dict[str, Any]:
         missing = files.record(path)["missing"]
         missing += [name for name in files.record(link)["missing"] if name not in missing]
         files.install(path, volume.unit)
-        with _told(link):
-            os.makedirs(os.path.dirname(link), exist_ok=True)
-            os.symlink(os.path.join("..", os.path.basename(path)), link)
+        files.link(link, os.path.join("..", os.path.basename(path)))
         return {"way": volume.way, "newline": False, "made": True, "dirs": missing}
     if os.path.islink(path):
         raise LdaptuneError(problem("fstab is a link, so it is left alone", where=path, do="Ask for a unit instead."))
@@ -135,16 +133,6 @@ def keep(volume: Volume) -> Dict[str, Any]:
     else:
         files.rewrite(there, changed)
     return {"way": volume.way, "newline": newline, "made": text is None, "dirs": there["missing"]}
-
-
-@contextlib.contextmanager
-def _told(path: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise LdaptuneError(
-            problem("a link of this host cannot be made", where=path, found=os.strerror(error.errno or 0))
-        ) from error
 
 
 def removed(text: str, uuid: str, point: str, then: Dict[str, Any]) -> str | None:

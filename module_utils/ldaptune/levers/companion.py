@@ -10,11 +10,9 @@ companion that starts at the same moment do not undo each other's work. A leg ch
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import shutil
 import sys
-import zipfile
 from typing import Any, Dict, Iterable, Iterator, List
 
 from .. import durable
@@ -31,7 +29,6 @@ _PROGRAM = "run.pyz"
 _FOLDER = "/etc/systemd/system"
 _STATE_DIR = "/var/lib/ldaptune"
 _LOCK_SECONDS = 60.0
-_DATE = (2000, 1, 1, 0, 0, 0)
 
 _UNIT = """\
 # Written by ldaptune; rollback.yml takes it away.
@@ -158,8 +155,7 @@ def _install(ctx: Context) -> None:
     text = _UNIT % {"unit": unit_of(ctx), "command": command}
     fresh = _put(_unit_file(ctx), text.encode("utf-8"), 0o644)
     if not os.path.lexists(_wants(ctx)):
-        os.makedirs(os.path.dirname(_wants(ctx)), mode=0o755, exist_ok=True)
-        os.symlink(os.path.join(_FOLDER, NAME), _wants(ctx))
+        files.link(_wants(ctx), os.path.join(_FOLDER, NAME))
         fresh = True
     if fresh:
         unit.reload()
@@ -192,12 +188,7 @@ def _archive() -> bytes:
     from . import companion_run
 
     main = _MAIN % (payload.library_paths(), companion_run.__name__.rsplit(".", 1)[-1])
-    members = {payload.PACKAGE + "/" + name: data for name, data in payload.sources().items()}
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in sorted({**members, "__main__.py": main.encode("utf-8")}.items()):
-            archive.writestr(zipfile.ZipInfo(name, _DATE), data, zipfile.ZIP_DEFLATED)
-    return buffer.getvalue()
+    return payload.bundle(payload.sources(), main)
 
 
 def remove(ctx: Context) -> None:

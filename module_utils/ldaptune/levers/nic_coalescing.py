@@ -12,7 +12,8 @@ import os
 from typing import Any, Dict, List, Mapping
 
 from .. import payload
-from ..host import boot_unit, ethtool
+from ..host import boot_unit, ethtool, unit
+from ..host.ethtool_text import from_pairs, to_pairs
 from ..host.nic_choice import directory_nic
 from ..host.nic_owners import owners
 from ..problems import LdaptuneError, Problem, problem
@@ -27,6 +28,10 @@ _PROGRAM = ("__init__.py", "problems.py") + tuple(
 )
 
 
+def _card(ctx: Context, value: Mapping[str, Any]) -> str:
+    return directory_nic(ctx) if value["nic"] == AUTO else str(value["nic"])
+
+
 class NicCoalescing(HostLever):
     """Record: {"nic", "values": what ethtool showed, "unit": the boot unit's files}."""
 
@@ -39,7 +44,7 @@ class NicCoalescing(HostLever):
             except (LdaptuneError, OSError) as error:
                 return unsupported(str(error))
         try:
-            nic = directory_nic(ctx) if asked["nic"] == AUTO else asked["nic"]
+            nic = _card(ctx, asked)
             values = ethtool.read(nic)
         except (LdaptuneError, OSError) as error:
             return unsupported(str(error))
@@ -50,18 +55,12 @@ class NicCoalescing(HostLever):
         record = {"nic": nic, "values": there, "unit": boot_unit.record(ctx.root, self.key)}
         found = observation(record, kept, {"nic": nic, **there}, self.spec.effective)
         found["reason"] = "%s has no %s, left out" % (nic, ", ".join(missing)) if missing else ""
-        return dict(found, systemd=boot_unit.here(ctx.root))
+        return dict(found, systemd=unit.here(ctx.root))
 
     def _kept(self, ctx: Context) -> Dict[str, Any] | None:
         """Return what our unit sets at boot."""
-        given = boot_unit.arguments(ctx.root, self.key) if boot_unit.here(ctx.root) else []
-        if len(given) < 2:
-            return None
-        found: Dict[str, Any] = {"nic": given[0]}
-        for pair in given[1:]:
-            name, _, value = pair.partition("=")
-            found[name] = value == "on" if value in ("on", "off") else int(value)
-        return found
+        given = boot_unit.arguments(ctx.root, self.key) if unit.here(ctx.root) else []
+        return {"nic": given[0], **from_pairs(given[1:])} if len(given) > 1 else None
 
     @staticmethod
     def _here(seen: Observation, value: Mapping[str, Any]) -> Dict[str, Any]:
@@ -126,7 +125,7 @@ class NicCoalescing(HostLever):
             return False
 
     def write(self, ctx: Context, wanted: Any) -> None:
-        nic = directory_nic(ctx) if wanted["nic"] == AUTO else wanted["nic"]
+        nic = _card(ctx, wanted)
         there = ethtool.read(nic)
         values = {key: value for key, value in wanted.items() if there.get(key) is not None}
         ethtool.put(nic, values)
@@ -143,14 +142,9 @@ class NicCoalescing(HostLever):
                     do="It was set back. Ask for what the card can do.",
                 )
             )
-        if boot_unit.here(ctx.root):
-            sources = payload.sources()
-            program = boot_unit.bundle({name: sources[name] for name in _PROGRAM}, "host.ethtool")
-            given = [nic] + [
-                "%s=%s" % (key, {True: "on", False: "off"}[value] if isinstance(value, bool) else value)
-                for key, value in values.items()
-            ]
-            boot_unit.install(ctx.root, self.key, program, given, what="the coalescing of %s" % nic)
+        if unit.here(ctx.root):
+            program = payload.bundle_of(_PROGRAM, "host.ethtool")
+            boot_unit.install(ctx.root, self.key, program, [nic, *to_pairs(values)], what="the coalescing of %s" % nic)
 
     def restore(self, ctx: Context, record: Any) -> List[str]:
         boot_unit.put_back(ctx.root, self.key, record["unit"])

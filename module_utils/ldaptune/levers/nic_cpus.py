@@ -13,7 +13,7 @@ import os
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 from .. import payload
-from ..host import affinity, boot_unit, files, irqbalance, nic_boot, nic_place, nic_queues
+from ..host import affinity, boot_unit, files, irqbalance, nic_boot, nic_place, nic_queues, unit
 from ..host.facts import parse_cpu_list
 from ..host.nic_choice import directory_nic
 from ..problems import LdaptuneError, Problem, problem
@@ -26,7 +26,7 @@ from .host_lever import HostLever, place
 
 IRQBALANCE = "irqbalance"
 # What of this package the unit's program needs.
-_PROGRAM = ("__init__.py", "problems.py", "host/__init__.py") + tuple(
+_PROGRAM = ("__init__.py", "atomic.py", "problems.py", "host/__init__.py") + tuple(
     "host/%s.py" % name
     for name in ("affinity", "command", "facts", "files", "irqbalance", "nic_boot", "nic_place", "nic_queues")
 )
@@ -55,7 +55,7 @@ class NicLever(HostLever):
 
     def observe(self, ctx: Context) -> Observation:
         mark = nic_place.read_mark(ctx.root, self.key)
-        given = boot_unit.arguments(ctx.root, self.key) if boot_unit.here(ctx.root) else []
+        given = boot_unit.arguments(ctx.root, self.key) if unit.here(ctx.root) else []
         configured = {"nic": given[0], "cpus": parse_cpu_list(given[1])} if len(given) == 2 else None
         around = self._around(ctx, mark, configured)
         ours = (mark or {}).get("nic") or (configured or {}).get("nic") or ""
@@ -91,7 +91,7 @@ class NicLever(HostLever):
             auto = directory_nic(ctx)
         except (LdaptuneError, OSError) as error:
             why = str(error)
-        systemd = boot_unit.here(ctx.root)
+        systemd = unit.here(ctx.root)
         begun = mark is not None and (not mark["done"] or (systemd and configured is None))
         left = mark is None and configured is None and irqbalance.has_ban(_text(self.options(ctx)))
         return {
@@ -182,11 +182,8 @@ class NicLever(HostLever):
         except ValueRefused as refused:
             raise LdaptuneError(problem("these CPUs are not all there", self.key, refused.found)) from None
         self.put(ctx, value["nic"], value["cpus"])
-        if boot_unit.here(ctx.root):
-            sources = payload.sources()
-            program = boot_unit.bundle(
-                {name: sources[name] for name in _PROGRAM}, nic_boot.__name__.rpartition("ldaptune.")[2]
-            )
+        if unit.here(ctx.root):
+            program = payload.bundle_of(_PROGRAM, nic_boot.__name__.rpartition("ldaptune.")[2])
             given = [value["nic"], ranges(value["cpus"])]
             what = "%s of %s" % (self.what, value["nic"])
             boot_unit.install(ctx.root, self.key, program, given, what=what, after="irqbalance.service")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Tuple
 
-from ..host import files
+from ..host import conf_dirs, files
 from ..problems import LdaptuneError, Problem, problem
 from .base import Observation, observation, unsupported
 from .context import Context
@@ -39,13 +39,8 @@ def settings(text: str) -> Dict[str, str]:
 
 def read_order(root: str) -> List[str]:
     """Return the host's files in the order in which they are read; the last one wins."""
-    names: Dict[str, str] = {}
-    for folder in reversed(FOLDERS):
-        here = os.path.join(root, folder.lstrip("/"))
-        if os.path.isdir(here):
-            names.update((name, os.path.join(here, name)) for name in os.listdir(here) if name.endswith(".conf"))
     last = os.path.join(root, LAST.lstrip("/"))
-    return [names[name] for name in sorted(names)] + ([last] if os.path.isfile(last) else [])
+    return list(conf_dirs.merged(root, FOLDERS, ".conf").values()) + ([last] if os.path.isfile(last) else [])
 
 
 class Sysctl(HostLever):

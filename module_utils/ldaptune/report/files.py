@@ -8,10 +8,10 @@ import json
 import math
 import os
 import secrets
-import tempfile
 import time
 from typing import Any
 
+from .. import atomic
 from ..problems import LdaptuneError, problem
 
 # Their names in a run directory.
@@ -57,23 +57,7 @@ def as_json(value: Any) -> str:
 
 def write_text(path: str, text: str) -> None:
     """Write a file whole or not at all, and on disk before the call returns."""
-    folder = os.path.dirname(path) or "."
-    handle, temporary = tempfile.mkstemp(prefix=".%s." % os.path.basename(path), dir=folder)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    folder_handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(folder_handle)
-    finally:
-        os.close(folder_handle)
+    atomic.write(path, text.encode("utf-8"), 0o644)
 
 
 def write_json(path: str, value: Any) -> None:

@@ -37,7 +37,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
     def fail(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr(os, "replace", fail)
+    monkeypatch.setattr(os, "rename", fail)
     with pytest.raises(OSError, match="disk full"):
         write_json(str(path), {"a": 2})
     assert json.loads(path.read_text()) == {"a": 1}
@@ -52,9 +52,9 @@ def test_a_value_that_cannot_be_written_touches_nothing(tmp_path):
 
 def test_written_to_disk_before_it_is_named(tmp_path, monkeypatch):
     order = []
-    sync, replace = os.fsync, os.replace
+    sync, replace = os.fsync, os.rename
     monkeypatch.setattr(os, "fsync", lambda handle: (order.append("sync"), sync(handle)))
-    monkeypatch.setattr(os, "replace", lambda *names: (order.append("replace"), replace(*names)))
+    monkeypatch.setattr(os, "rename", lambda *names: (order.append("replace"), replace(*names)))
     write_text(str(tmp_path / "a"), "x")
     assert order == ["sync", "replace", "sync"]
 

@@ -233,7 +233,7 @@ def test_the_payload_is_found_in_a_module_s_zip_as_in_a_checkout(tmp_path):
     with zipfile.ZipFile(archive, "w") as zipped:
         zipped.writestr("ansible/__init__.py", "")
         zipped.writestr("ansible/module_utils/__init__.py", "")
-        for name in ("__init__.py", "payload.py", "durable.py", "problems.py", "levers/__init__.py"):
+        for name in ("__init__.py", "atomic.py", "payload.py", "durable.py", "problems.py", "levers/__init__.py"):
             zipped.write(os.path.join(source, name), "ansible/module_utils/ldaptune/" + name)
     script = (
         "import sys; sys.path.insert(0, %r)\n"
@@ -242,7 +242,7 @@ def test_the_payload_is_found_in_a_module_s_zip_as_in_a_checkout(tmp_path):
     ) % (str(archive), str(tmp_path / "copy"))
     done = subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, text=True, check=True)
     names, paths = done.stdout.splitlines()
-    assert names == str(["__init__.py", "durable.py", "levers/__init__.py", "payload.py", "problems.py"])
+    assert names == str(["__init__.py", "atomic.py", "durable.py", "levers/__init__.py", "payload.py", "problems.py"])
     assert str(archive) not in paths
     assert (tmp_path / "copy" / "ldaptune" / "levers" / "__init__.py").exists()
     assert os.path.dirname(source) not in payload.library_paths()
